@@ -19,8 +19,8 @@ from benchmarks.loader import FAMILY, PROJECT, load_now
 from benchmarks.rivals.cycles import Cycles, FullCalls
 from benchmarks.server import Server
 from benchmarks.support import Missing, console, embedded, table
-from coordinator.store import server_binary
-from coordinator.store.server_binary import Binary
+from coordinator.store.embedded import binary as server_binary
+from coordinator.store.embedded.binary import Binary
 
 CLIENTS = 50
 

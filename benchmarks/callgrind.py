@@ -7,8 +7,8 @@ import shlex
 import shutil
 from pathlib import Path
 
-from coordinator.store import server_binary
-from coordinator.store.server_binary import Binary
+from coordinator.store.embedded import binary as server_binary
+from coordinator.store.embedded.binary import Binary
 
 _CALL = "fcallCommand"
 """The server's function that runs functions; what is around it depends on timers and sockets."""

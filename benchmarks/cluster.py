@@ -49,8 +49,8 @@ from benchmarks.support import (
     table,
 )
 from benchmarks.throttle import PERIOD_MS, RUN_MS
-from coordinator.store.embedded_cluster import EmbeddedCluster, Node
-from coordinator.store.slot_map import SLOTS, slot_of
+from coordinator.store.embedded.cluster import EmbeddedCluster, Node
+from coordinator.store.link.slot_map import SLOTS, slot_of
 
 SHARDS = 3
 AGENTS = 16

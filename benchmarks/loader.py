@@ -23,7 +23,7 @@ import uvloop
 from benchmarks.support import console, embedded, table
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.resources import GivenResource
 from coordinator.toolsets.items.contract.specs import ItemSpec

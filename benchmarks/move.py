@@ -28,8 +28,8 @@ from benchmarks.loader import PROJECT, TIMEOUT_MS, load_now
 from benchmarks.support import Failed, console, table
 from coordinator.projects.moving import move
 from coordinator.store import Store
-from coordinator.store.address import parse
-from coordinator.store.embedded_cluster import EmbeddedCluster, Node
+from coordinator.store.embedded.cluster import EmbeddedCluster, Node
+from coordinator.store.link.address import parse
 
 GOAL_US = 15.0
 """The longest stall, per key."""

@@ -47,7 +47,7 @@ from benchmarks.loader import PROJECT, Shape, item_id, load_now
 from benchmarks.openloop import BROKEN, FAILED, OK, REQUEST_ID, SHED, Calls, Kind, Plan, request
 from benchmarks.server import items_on
 from benchmarks.support import FrontEnd, console, cpu_seconds, embedded, front_end, percentile, python, table
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.tool import Call, Criticality, Tool
 

@@ -13,7 +13,7 @@ from benchmarks.loader import TIMEOUT_MS
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
-from coordinator.store.address import parse
+from coordinator.store.link.address import parse
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Tool
 

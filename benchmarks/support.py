@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from coordinator.client import SyncFleet
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.server_binary import Binary
+from coordinator.store.embedded.binary import Binary
+from coordinator.store.embedded.server import EmbeddedServer
 
 console = Console(width=140, highlight=False)
 _TICK = os.sysconf("SC_CLK_TCK")

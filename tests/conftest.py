@@ -38,9 +38,9 @@ from hypothesis import settings as properties
 
 from coordinator.metrics import MemoryCells, Recording
 from coordinator.store import Store, subscription
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from tests.support import leaks
 from tests.support.counts import recorded_in
 from tests.support.sentinels import Watched, watched

@@ -26,7 +26,7 @@ from coordinator.steps.model import StepRun
 from coordinator.steps.run_kind import RunKind
 from coordinator.steps.store import NOT_RECORDED, RECORDED, REFUSED, RETURN, Report, StepStore, Taken
 from coordinator.store.errors import StoreError
-from coordinator.store.fences import Fenced
+from coordinator.store.fences.known import Fenced
 from workers.attempts import GRACE_SECONDS, Attempt, Interruption
 from workers.metrics import STEP_DURATION, STEP_REPORTS_REFUSED, STEP_WAIT, STEPS
 

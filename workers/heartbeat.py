@@ -23,10 +23,11 @@ from coordinator.metrics import process
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.store import RENEW
 from coordinator.steps.times import LEASE_MS, RENEW_SECONDS
-from coordinator.store import StoreIdentity, clients, keys
-from coordinator.store.address import is_cluster, parse
+from coordinator.store import StoreIdentity, keys
 from coordinator.store.functions import load
-from coordinator.store.replies import is_fenced, lacks_function
+from coordinator.store.link import clients
+from coordinator.store.link.address import is_cluster, parse
+from coordinator.store.link.replies import is_fenced, lacks_function
 from workers.attempts import GRACE_SECONDS, Attempt
 from workers.metrics import STEPS_RUNNING
 

@@ -19,7 +19,7 @@ from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.steps.store import Popped, QueuedJob, StepStore, Taken
 from coordinator.steps.times import IDLE_POLL_SECONDS, STORE_RETRY_SECONDS
 from coordinator.store import Store, StoreError
-from coordinator.store.fences import Fenced
+from coordinator.store.fences.known import Fenced
 from workers.engine import Engine
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from coordinator.settings.connections import Connection, unset_variables
-from coordinator.store.connection_states import ConnectionStatus, State
+from coordinator.store.fleet.connection_states import ConnectionStatus, State
 from workers.metrics import CONNECTION_USES
 
 _LONGEST = 300

@@ -29,23 +29,14 @@ from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.run_kind import Isolated, RunKind, opened
 from coordinator.steps.store import StepStore
 from coordinator.steps.times import STORE_RETRY_SECONDS
-from coordinator.store import (
-    AccessRefused,
-    AddressError,
-    Store,
-    StoreError,
-    StoreIdentity,
-    StoreTooOld,
-    clients,
-    key_space,
-    keys,
-    permissions,
-)
-from coordinator.store.address import parse
-from coordinator.store.drains import Drains
-from coordinator.store.identity import remembered
+from coordinator.store import AccessRefused, AddressError, Store, StoreError, StoreIdentity, StoreTooOld, keys
+from coordinator.store.checks import key_space, permissions
+from coordinator.store.checks.identity import remembered
+from coordinator.store.fleet.drains import Drains
+from coordinator.store.fleet.processes import ProcessStatus, StatusReport
+from coordinator.store.link import clients
+from coordinator.store.link.address import parse
 from coordinator.store.metrics import script_ended
-from coordinator.store.processes import ProcessStatus, StatusReport
 from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.guard import guard

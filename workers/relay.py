@@ -15,7 +15,7 @@ from coordinator.steps.store import RELAYED, StepStore
 from coordinator.steps.times import IDLE_POLL_SECONDS, STORE_RETRY_SECONDS
 from coordinator.store import Store, keys
 from coordinator.store.errors import StoreError
-from coordinator.store.fences import Fenced
+from coordinator.store.fences.known import Fenced
 
 
 class Relay:

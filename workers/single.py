@@ -23,8 +23,8 @@ from coordinator.steps.handoff import Handoff
 from coordinator.steps.run_kind import opened
 from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store, keys
-from coordinator.store.clients import address_of
-from coordinator.store.identity import remembered
+from coordinator.store.checks.identity import remembered
+from coordinator.store.link.clients import address_of
 from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.heartbeat import Heartbeat, StoreClients

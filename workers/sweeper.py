@@ -23,7 +23,7 @@ from coordinator.steps.metrics import STEPS_QUEUED
 from coordinator.steps.store import QueuedJob, StepStore, Swept
 from coordinator.steps.times import RENEW_SECONDS, SWEEP_SECONDS
 from coordinator.store.errors import StoreError
-from coordinator.store.fences import Fenced
+from coordinator.store.fences.known import Fenced
 from workers.metrics import STEP_JOBS_RESTORED, STEP_LEASES_LOST
 
 _log = structlog.get_logger(__name__)

@@ -23,8 +23,8 @@ import redis
 from benchmarks.loader import item_id, title
 from coordinator.settings import Settings
 from coordinator.store import Library, Script, Store, keys
-from coordinator.store.address import parse
 from coordinator.store.idempotency import IdempotencyKey
+from coordinator.store.link.address import parse
 from coordinator.store.scripts import pack_key
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource

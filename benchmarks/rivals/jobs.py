@@ -21,7 +21,7 @@ import redis
 
 from benchmarks.rivals.postgresql import PostgreSQL
 from benchmarks.support import Missing, running
-from coordinator.store.address import Address, parse
+from coordinator.store.link.address import Address, parse
 
 HERE = Path(__file__).parent
 LOW, HIGH = 0.1, 0.9

@@ -19,10 +19,10 @@ from coordinator.errors import ToolFailure
 from coordinator.processes.stores import running_url, store_failed
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store, StoreError, keys
-from coordinator.store.address import Address, parse
-from coordinator.store.cluster_facts import ClusterFacts, NodeFacts, read_cluster
-from coordinator.store.places import listed
-from coordinator.store.project_list import noted
+from coordinator.store.cluster.facts import ClusterFacts, NodeFacts, read_cluster
+from coordinator.store.cluster.places import listed
+from coordinator.store.link.address import Address, parse
+from coordinator.store.projects.lists import noted
 from coordinator.wording import counted
 
 _MIB = 2**20

@@ -26,7 +26,7 @@ from coordinator.settings import LoadedSettings, Settings
 from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.steps.times import RENEW_SECONDS
 from coordinator.store import Store, keys
-from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, ending, host_scope, process_scope
+from coordinator.store.fleet.drains import FLEET_SCOPE, LOOK_SECONDS, ending, host_scope, process_scope
 from coordinator.wording import counted
 
 POLL_SECONDS = 0.25

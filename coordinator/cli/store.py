@@ -15,9 +15,9 @@ from coordinator.errors import ToolFailure
 from coordinator.processes.stores import given_url, open_store, store_failed
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import AddressError, Store, StoreIdentity
-from coordinator.store.embedded import find_running
-from coordinator.store.identity import identity_file
-from coordinator.store.places import look_at_all, mark
+from coordinator.store.checks.identity import identity_file
+from coordinator.store.cluster.places import look_at_all, mark
+from coordinator.store.embedded.server import find_running
 
 
 @with_settings(only=(*STORE_SETTINGS, "store_id"), finds_fleet=False)  # a directory also has a store's identity

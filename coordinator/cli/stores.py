@@ -16,7 +16,7 @@ from coordinator.projects.errors import NotPossible, ProjectProblem
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.store.project_list import noted, written
+from coordinator.store.projects.lists import noted, written
 
 R = TypeVar("R")
 

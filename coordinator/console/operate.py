@@ -14,7 +14,7 @@ from coordinator.operations import Operator, Result
 from coordinator.operations.claims import end_claim
 from coordinator.operations.drains import drain_agents, drain_processes
 from coordinator.operations.flows import pause_flow, retry_flow
-from coordinator.store.drains import FLEET_SCOPE
+from coordinator.store.fleet.drains import FLEET_SCOPE
 from coordinator.toolsets.actor import MAX_ID
 
 

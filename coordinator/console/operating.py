@@ -8,7 +8,7 @@ from coordinator.console.buttons import operation, refusal
 from coordinator.console.confirms import confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import Asked
-from coordinator.store.drains import FLEET_SCOPE
+from coordinator.store.fleet.drains import FLEET_SCOPE
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.store.rows import Row
 

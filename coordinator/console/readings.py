@@ -11,9 +11,9 @@ from coordinator.console.spent import Held, held
 from coordinator.console.view import Asked
 from coordinator.metrics.conditions import Holding, holding
 from coordinator.store import keys
-from coordinator.store.drains import Drains
 from coordinator.store.facts import StoreFacts, read_facts
-from coordinator.store.processes import Process, Processes, ProcessStatus, Role, read_processes
+from coordinator.store.fleet.drains import Drains
+from coordinator.store.fleet.processes import Process, Processes, ProcessStatus, Role, read_processes
 from coordinator.toolsets.flows.contract.base import FlowStatus
 from coordinator.toolsets.flows.rules.permissions import administers
 from coordinator.toolsets.flows.store.flows import FlowReads

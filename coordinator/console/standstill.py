@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from coordinator.console.spent import NOTHING, Held, raising, whose
-from coordinator.store.processes import Process
+from coordinator.store.fleet.processes import Process
 from coordinator.toolsets.items.store.project_state import ProjectState
 from coordinator.toolsets.tool import Criticality
 

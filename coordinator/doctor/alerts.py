@@ -12,7 +12,7 @@ from coordinator.metrics import Exposition
 from coordinator.metrics.conditions import CONDITIONS, Severity, holding
 from coordinator.metrics.samples import Samples
 from coordinator.metrics.slots import owned
-from coordinator.store.processes import Processes
+from coordinator.store.fleet.processes import Processes
 from coordinator.wording import printable
 
 _WHAT = "alerts"

@@ -10,10 +10,10 @@ import msgspec
 from coordinator.doctor import store
 from coordinator.doctor.findings import Finding, page_of, some
 from coordinator.store import keys
-from coordinator.store.cluster_facts import ClusterFacts, NodeFacts
-from coordinator.store.connection import FRESH
-from coordinator.store.places import Marks
-from coordinator.store.slot_map import slot_of
+from coordinator.store.cluster.facts import ClusterFacts, NodeFacts
+from coordinator.store.cluster.places import Marks
+from coordinator.store.link.connection import FRESH
+from coordinator.store.link.slot_map import slot_of
 from coordinator.wording import counted
 
 NODE_SECONDS = 2.0

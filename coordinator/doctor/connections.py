@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from coordinator.doctor.findings import Finding, page_of, some
 from coordinator.settings.connections import Connection, unset_variables
-from coordinator.store.connection_states import ConnectionState
-from coordinator.store.processes import Processes
+from coordinator.store.fleet.connection_states import ConnectionState
+from coordinator.store.fleet.processes import Processes
 from coordinator.wording import moment, printable
 
 _WHAT, _ALERT = "connections", "ConnectionFails"

@@ -15,25 +15,16 @@ from coordinator.doctor.cluster import NODE_SECONDS, check_cluster, check_guard,
 from coordinator.doctor.findings import Finding, page_of
 from coordinator.errors import ToolFailure
 from coordinator.settings.connections import Connection
-from coordinator.store import (
-    KeySpaceDiffers,
-    Store,
-    StoreChanged,
-    StoreError,
-    StoreIdentity,
-    StoreUnreachable,
-    key_space,
-    keys,
-    permissions,
-)
-from coordinator.store.address import parse
-from coordinator.store.cluster_facts import read_cluster
-from coordinator.store.drains import Drains, ending
+from coordinator.store import KeySpaceDiffers, Store, StoreChanged, StoreError, StoreIdentity, StoreUnreachable, keys
+from coordinator.store.checks import key_space, permissions
+from coordinator.store.cluster.facts import read_cluster
+from coordinator.store.cluster.places import listed, look_at_all
 from coordinator.store.errors import explained
+from coordinator.store.fleet.drains import Drains, ending
+from coordinator.store.fleet.processes import read_processes
+from coordinator.store.link.address import parse
 from coordinator.store.opening import open_patiently
-from coordinator.store.places import listed, look_at_all
-from coordinator.store.processes import read_processes
-from coordinator.store.project_list import noted
+from coordinator.store.projects.lists import noted
 from coordinator.wording import moment
 
 _PINGS = 5

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from coordinator.doctor.findings import Finding, page_of, some
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
-from coordinator.store.fences import Fenced
-from coordinator.store.project_list import ProjectList
+from coordinator.store.fences.known import Fenced
+from coordinator.store.projects.lists import ProjectList
 from coordinator.toolsets.items.store.measures import PROJECTS, read_abandoned
 from coordinator.wording import counted
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from coordinator.doctor.findings import Finding, page_of
-from coordinator.store import key_space, permissions
-from coordinator.store.server_binary import MINIMUM_VERSION
+from coordinator.store.checks import key_space, permissions
+from coordinator.store.embedded.binary import MINIMUM_VERSION
 from coordinator.wording import counted
 
 Info = Mapping[str, Any]

@@ -9,7 +9,7 @@ import msgspec
 from coordinator.feed.cursor import START, Cursor, Entry, entry_of, epoch_of
 from coordinator.feed.events import Gap, Reason
 from coordinator.store import Script, Store
-from coordinator.store.lua_library import Library
+from coordinator.store.libraries.build import Library
 
 _MOST_IN_A_MS = 10**15
 """More entries than there can be in a millisecond."""

@@ -31,9 +31,9 @@ from coordinator.feed.listener import Batch, Item, Listener
 from coordinator.feed.metrics import GAPS, LAG
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError, keys
-from coordinator.store.clients import end_tasks
-from coordinator.store.fences import Fenced
-from coordinator.store.link import Link
+from coordinator.store.fences.known import Fenced
+from coordinator.store.link.clients import end_tasks
+from coordinator.store.link.shared import Link
 
 COUNT = 500
 """Entries of a project that are read at a time."""

@@ -37,7 +37,7 @@ from coordinator.feed.reader import FeedReader
 from coordinator.feed.subjects import Group, Met, Moment, Outcome, Reading, Recheck, Source, Subject, Waiter
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import StoreError
-from coordinator.store.fences import Fenced
+from coordinator.store.fences.known import Fenced
 
 AGAIN_SECONDS = 10.0
 """How long after a read the next one comes at the latest, give or take a fifth."""

@@ -21,7 +21,7 @@ import msgspec
 from coordinator.errors import ToolFailure
 from coordinator.operations.operator import Operator
 from coordinator.store import Script, keys
-from coordinator.store.drains import Records
+from coordinator.store.fleet.drains import Records
 from coordinator.store.scripts import STORE
 from coordinator.store.store import Store
 

@@ -44,12 +44,12 @@ from coordinator.steps.handoff import Handoff
 from coordinator.steps.queue_depth import QueueDepth
 from coordinator.steps.store import StepStore
 from coordinator.store import Script
-from coordinator.store.drains import Drains
-from coordinator.store.fleet_metrics import FleetMetrics
+from coordinator.store.fleet.drains import Drains
+from coordinator.store.fleet.metrics import FleetMetrics
+from coordinator.store.fleet.processes import ProcessStatus, StatusReport
 from coordinator.store.metrics import SCRIPT_DURATION, SCRIPT_FAILURES, script_ended
 from coordinator.store.outcomes import WITHOUT_REPLY
-from coordinator.store.processes import ProcessStatus, StatusReport
-from coordinator.store.project_healing import ProjectHealing
+from coordinator.store.projects.healing import ProjectHealing
 from coordinator.store.store import Observe
 from coordinator.toolsets.gateway.approval_metrics import ApprovalMetrics
 from coordinator.toolsets.gateway.decisions import Decisions

@@ -26,7 +26,7 @@ from coordinator.processes.supervision.cluster_supervisor import ClusterSupervis
 from coordinator.processes.supervision.store_supervisor import StoreSupervisor
 from coordinator.settings import Settings
 from coordinator.store import Store, StoreError
-from coordinator.store.embedded import DataDirBusy, find_running
+from coordinator.store.embedded.server import DataDirBusy, find_running
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport.projects import Projects

@@ -12,7 +12,7 @@ from coordinator.metrics import slot_is_free
 from coordinator.processes.errors import ProcessProblem
 from coordinator.processes.fleetfile import Fleet, FleetFile, read_fleet, supervisor_of
 from coordinator.processes.supervision.supervisor import KILL_SECONDS
-from coordinator.store.embedded import LEAVE_SECONDS, orphaned, shut_down
+from coordinator.store.embedded.server import LEAVE_SECONDS, orphaned, shut_down
 
 _MARGIN_SECONDS = 15.0
 ORPHAN_SECONDS = 10.0

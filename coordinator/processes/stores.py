@@ -21,15 +21,14 @@ from coordinator.store import (
     StoreIdentity,
     StoreTooOld,
     StoreUnreachable,
-    key_space,
-    permissions,
 )
-from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedError, ServerFailed, find_running
+from coordinator.store.checks import key_space, permissions
+from coordinator.store.checks.identity import remembered
+from coordinator.store.embedded.binary import ServerMissing
+from coordinator.store.embedded.server import EmbeddedError, ServerFailed, find_running
 from coordinator.store.errors import explained
-from coordinator.store.identity import remembered
+from coordinator.store.link.address import parse
 from coordinator.store.opening import TIMEOUT_SECONDS, open_patiently
-from coordinator.store.server_binary import ServerMissing
 
 _log = structlog.get_logger(__name__)
 

@@ -27,7 +27,7 @@ from coordinator.processes.supervision.supervisor import Supervisor
 from coordinator.settings import LoadedSettings, Settings, redacted
 from coordinator.settings.effective_auth import base_url
 from coordinator.store import StoreError
-from coordinator.store.address import parse
+from coordinator.store.link.address import parse
 from coordinator.toolsets.timestamp import now
 from coordinator.wording import counted
 

@@ -1,6 +1,6 @@
 """Copies a project to another store, under the same name, while other projects are in use.
 
-Both stores refuse the project meanwhile (``coordinator/store/fences.py``). In this order:
+Both stores refuse the project meanwhile (``coordinator/store/fences/known.py``). In this order:
 
 1. The target gets a fence, and must have nothing else of the project.
 2. The source gets one. From now on, it changes no more.
@@ -33,11 +33,11 @@ from coordinator.settings.workflows import Signing
 from coordinator.steps.left_jobs import remove_jobs
 from coordinator.steps.queue_place import queues_of
 from coordinator.store import ServerError, Store, keys
-from coordinator.store.fences import LOOK_SECONDS, State
-from coordinator.store.fencing import Fence, FenceLost, Fencing
-from coordinator.store.leader_lease import LeaderLeases
-from coordinator.store.places import listed as listed_in
-from coordinator.store.processes import GONE_SECONDS, read_processes
+from coordinator.store.cluster.places import listed as listed_in
+from coordinator.store.fences.copies import Fence, FenceLost, Fencing
+from coordinator.store.fences.known import LOOK_SECONDS, State
+from coordinator.store.fleet.leader_lease import LeaderLeases
+from coordinator.store.fleet.processes import GONE_SECONDS, read_processes
 from coordinator.store.signing_keys import SALT
 from coordinator.toolsets.items.audit import audit
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from coordinator.errors import ToolFailure
 from coordinator.store import ServerError, Store, keys
-from coordinator.store.fencing import Fence, Fencing
-from coordinator.store.link import Link
-from coordinator.store.places import listed
-from coordinator.store.project_list import noted
+from coordinator.store.cluster.places import listed
+from coordinator.store.fences.copies import Fence, Fencing
+from coordinator.store.link.shared import Link
+from coordinator.store.projects.lists import noted
 
 _KEY = re.compile(rb"fc:\{([^{}]+)\}:")
 _SLICE = 500

@@ -1,8 +1,8 @@
 """Moves a project to another shard of its cluster, with the slot of its keys, and so with all projects in that slot.
 
 Where the servers can move a slot as a whole (Valkey 9, Redis 8.4), they do: the project is served until the end. Else
-it is moved key by key, and away meanwhile: nobody is answered from half its keys (``store/shards.py``). That way, the
-state of a move is in the nodes, so one that was interrupted is continued by whoever moves the project next.
+it is moved key by key, and away meanwhile: nobody is answered from half its keys (``store/cluster/shards.py``). That
+way, the state of a move is in the nodes, so one that was interrupted is continued by whoever moves the project next.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from redis.exceptions import RedisError
 
 from coordinator.projects.errors import NotPossible, ProjectProblem
 from coordinator.store import Store, keys
-from coordinator.store.address import Address
-from coordinator.store.cluster_facts import ClusterFacts, NodeFacts, ask_node, read_cluster
-from coordinator.store.fencing import Fencing
-from coordinator.store.places import listed
-from coordinator.store.project_list import noted
-from coordinator.store.replies import mapping
-from coordinator.store.slot_map import slot_of
+from coordinator.store.cluster.facts import ClusterFacts, NodeFacts, ask_node, read_cluster
+from coordinator.store.cluster.places import listed
+from coordinator.store.fences.copies import Fencing
+from coordinator.store.link.address import Address
+from coordinator.store.link.replies import mapping
+from coordinator.store.link.slot_map import slot_of
+from coordinator.store.projects.lists import noted
 from coordinator.wording import counted
 
 NODE_SECONDS = 2.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from coordinator.store import Script, Store, keys
+from coordinator.store.link.slot_map import tag_of
 from coordinator.store.scripts import decoded
-from coordinator.store.slot_map import tag_of
 from coordinator.store.store import Asked
 
 R = TypeVar("R")

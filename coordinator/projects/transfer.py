@@ -11,10 +11,10 @@ from redis.asyncio.client import Pipeline
 from coordinator.projects.errors import ProjectProblem
 from coordinator.settings.workflows import Signing
 from coordinator.store import Store, keys
-from coordinator.store.fencing import Fencing
-from coordinator.store.places import unlist
-from coordinator.store.project_list import List, ProjectList
-from coordinator.store.replies import mapping
+from coordinator.store.cluster.places import unlist
+from coordinator.store.fences.copies import Fencing
+from coordinator.store.link.replies import mapping
+from coordinator.store.projects.lists import List, ProjectList
 from coordinator.store.signing_keys import KEPT, SigningKeys, moved_keys
 
 _PAGE = 500

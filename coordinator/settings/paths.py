@@ -12,7 +12,7 @@ from pathlib import Path
 
 from coordinator.settings.problems import SettingsError, is_text, short, shown
 
-# ``coordinator.store.address`` reads such URLs part by part.
+# ``coordinator.store.link.address`` reads such URLs part by part.
 REDIS_PATTERN = r"^((rediss?(\+(sentinel|cluster))?|unix)://\S+)?\Z"
 REDIS_ALLOWED = "empty or a redis[s]://, redis[s]+sentinel://, redis[s]+cluster:// or unix:// URL"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator.steps.metrics import STEPS_QUEUED
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
-from coordinator.store.leader_task import LeaderTask
+from coordinator.store.fleet.leader_task import LeaderTask
 
 
 class QueueDepth(LeaderTask):

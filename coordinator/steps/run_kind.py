@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinator.steps.model import Outcome, Plan, StepRun, Work
 from coordinator.store import Script
-from coordinator.store.connection_states import ConnectionStatus
+from coordinator.store.fleet.connection_states import ConnectionStatus
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings

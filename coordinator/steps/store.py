@@ -14,9 +14,9 @@ from coordinator.steps import times
 from coordinator.steps.handoff import RQ_PREFIX, Handoff
 from coordinator.steps.model import StepRun
 from coordinator.store import Library, Script, Store, keys
-from coordinator.store.fences import Fenced
-from coordinator.store.leader_lease import LeaderLeases
-from coordinator.store.project_list import ProjectList
+from coordinator.store.fences.known import Fenced
+from coordinator.store.fleet.leader_lease import LeaderLeases
+from coordinator.store.projects.lists import ProjectList
 from coordinator.store.scripts import decoded
 
 LIBRARY = Library("coordinator.steps")

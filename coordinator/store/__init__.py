@@ -5,6 +5,11 @@ a few keys for the fleet's own use. A package keeps its operations and what they
 together they are its ``Library``. It declares each operation as a ``Script`` and runs it with ``Store.run``. An
 operation touches the keys of one project only, which share a hash tag (``keys.py``).
 
+``link`` has the connections, ``cluster`` where calls go if the store has several shards, ``embedded`` the servers that
+a fleet starts for itself, ``libraries`` how Lua files become function libraries, which ``functions`` loads. ``checks``
+is done before a store is used. ``fences`` keep calls from projects that are being copied, ``projects`` lists all and
+which need work, and through ``fleet`` processes know of each other.
+
 Guaranteed:
 
 * A call returns, or raises within its timeout.
@@ -15,6 +20,7 @@ Guaranteed:
 Not guaranteed: that a call that failed with ``store_unavailable`` had no effect.
 """
 
+from coordinator.store.checks.identity import StoreIdentity
 from coordinator.store.errors import (
     AccessRefused,
     AddressError,
@@ -28,8 +34,7 @@ from coordinator.store.errors import (
     StoreTooOld,
     StoreUnreachable,
 )
-from coordinator.store.identity import StoreIdentity
-from coordinator.store.lua_library import Library
+from coordinator.store.libraries.build import Library
 from coordinator.store.scripts import Script
 from coordinator.store.store import Store
 

@@ -1,6 +1,6 @@
 """Errors between this process and the store: for operators at start-up, and for defects.
 
-Callers of tools never see these; they get a ``ToolFailure`` (``replies.py``).
+Callers of tools never see these; they get a ``ToolFailure`` (``link/replies.py``).
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class StoreTooOld(StoreError):
 
 
 class KeySpaceDiffers(StoreError):
-    """Another release, with another layout of keys, uses the store (``key_space.py``)."""
+    """Another release, with another layout of keys, uses the store (``checks/key_space.py``)."""
 
 
 class StoreChanged(StoreError):
-    """The store is not the one that the fleet had, or was flushed (``identity.py``)."""
+    """The store is not the one that the fleet had, or was flushed (``checks/identity.py``)."""
 
 
 class CommandsDenied(StoreError):
-    """The Redis user lacks permissions (``permissions.py``)."""
+    """The Redis user lacks permissions (``checks/permissions.py``)."""
 
 
 class ScriptError(StoreError):

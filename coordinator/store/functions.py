@@ -1,7 +1,7 @@
 """Loads the functions of the product's scripts into servers, and deletes those of other versions.
 
-Which variant of a library is loaded is the generation's to say (``fences.py``). It is asked for after the server has
-said which libraries it has, and again after a load.
+Which variant of a library is loaded is the generation's to say (``fences/known.py``). It is asked for after the server
+has said which libraries it has, and again after a load.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
-from coordinator.store.clients import end_tasks
 from coordinator.store.errors import ScriptError, ServerError, StoreError
-from coordinator.store.fences import GENERATION, UNKNOWN
-from coordinator.store.link import Link
-from coordinator.store.lua_library import Library, fenced_text, generation_of, usual_name
-from coordinator.store.replies import library_exists, mapping, unavailable
+from coordinator.store.fences.known import GENERATION, UNKNOWN
+from coordinator.store.libraries.build import Library, fenced_text, generation_of, usual_name
+from coordinator.store.link.clients import end_tasks
+from coordinator.store.link.replies import library_exists, mapping, unavailable
+from coordinator.store.link.shared import Link
 from coordinator.store.scripts import STORE, Script, pack, pack_key
 
 _TUNE: Script[Any] = Script(STORE, "tune_collector", scope="fleet")

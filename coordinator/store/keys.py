@@ -4,7 +4,7 @@ A project's keys carry the hash tag ``{project}``, so one script touches one slo
 cluster shards by project. Fleet-wide keys carry the tag ``{!fleet}``, which cannot be a project's name. A key is
 ``fc:{tag}:suffix`` or ``fc:{tag}:suffix:id``. Each suffix is declared once below as a ``Family``, with its Redis type
 and either the time to live of its keys or the reason why they have none. Scripts use the same declarations: in Lua,
-``run.keys.item`` is ``fc:{project}:i:`` (``lua_library.py``). The tests check every
+``run.keys.item`` is ``fc:{project}:i:`` (``libraries/build.py``). The tests check every
 key that they leave against ``declared``.
 """
 
@@ -270,7 +270,7 @@ project_keys = Family("pk", "hash", single=True, reason="as long as the project"
 marker = Family("mk", "string", single=True, reason="as long as the project",
                 doc="in a cluster: the identity of the store that the project belongs to")  # fmt: skip
 fence = Family("cy", "string", single=True, reason="until the copy is complete; where the project has left, for good",
-               doc="what refuses the project: its copy by its id, and how far that is (``fences.py``)")  # fmt: skip
+               doc="what refuses the project: its copy by its id and how far (``fences/known.py``)")  # fmt: skip
 gate_audit = Family("gl", "stream", single=True, reason="capped at events_max", doc="the gateway's audit")
 gate_copied = Family("gp", "string", single=True, reason="one position", doc="how far the audit was copied to a file")
 step_projects = Family("sp", "zset", single=True, scope="fleet", reason="idle ones are dropped",

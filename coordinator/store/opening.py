@@ -7,8 +7,8 @@ import time
 
 import structlog
 
+from coordinator.store.checks.identity import StoreIdentity
 from coordinator.store.errors import AccessRefused, StoreUnreachable
-from coordinator.store.identity import StoreIdentity
 from coordinator.store.store import Store
 
 TIMEOUT_SECONDS = 10.0

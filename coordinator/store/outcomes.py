@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from coordinator.errors import ToolFailure
+from coordinator.store.cluster.places import Undecided
 from coordinator.store.errors import ScriptFailure
-from coordinator.store.places import Undecided
 
 OUTCOMES = (
     "ok",

@@ -14,11 +14,12 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from coordinator.errors import ToolFailure
-from coordinator.store import clients, keys
-from coordinator.store.address import Address
-from coordinator.store.identity import StoreIdentity
-from coordinator.store.shards import OneServer, Shards
-from coordinator.store.slot_map import slot_of, tag_of
+from coordinator.store import keys
+from coordinator.store.checks.identity import StoreIdentity
+from coordinator.store.cluster.shards import OneServer, Shards
+from coordinator.store.link import clients
+from coordinator.store.link.address import Address
+from coordinator.store.link.slot_map import slot_of, tag_of
 
 _LATE_SECONDS = 2.0
 """How long after its own timeout a blocking call may be answered."""

@@ -7,7 +7,8 @@ the trusted id of the claim's agent, up to the end. The first number, the score,
 the whole record of an item that was never changed nor claimed, and has no label.
 
 Operations read it by ``item_record.lua`` of the items, those of other toolsets by ``leases.lua``, Python by
-``coordinator.toolsets.items.rules.records``. Lua gets the layout as the module ``record_layout`` (``lua_library.py``).
+``coordinator.toolsets.items.rules.records``. Lua gets the layout as the module ``record_layout``
+(``libraries/build.py``).
 """
 
 from __future__ import annotations

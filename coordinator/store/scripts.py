@@ -25,8 +25,8 @@ import msgspec
 
 from coordinator.store import keys
 from coordinator.store.errors import ServerError
-from coordinator.store.lua_library import Library
-from coordinator.store.lua_source import REQUEST
+from coordinator.store.libraries.build import Library
+from coordinator.store.libraries.source import REQUEST
 
 R = TypeVar("R")
 

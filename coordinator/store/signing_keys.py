@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
-from coordinator.store.fences import Fenced
-from coordinator.store.replies import mapping
+from coordinator.store.fences.known import Fenced
+from coordinator.store.link.replies import mapping
 from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 

@@ -14,9 +14,11 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
-from coordinator.store import address, clients, keys, replies
-from coordinator.store.clients import Ask, Confirm, Resolver
-from coordinator.store.connection import FRESH
+from coordinator.store import keys
+from coordinator.store.checks.identity import StoreIdentity
+from coordinator.store.cluster.places import Places
+from coordinator.store.cluster.shards import OneServer, Shards, node_timeout, redirect, resend
+from coordinator.store.embedded.binary import MINIMUM_VERSION
 from coordinator.store.errors import (
     ServerError,
     StoreChanged,
@@ -24,18 +26,17 @@ from coordinator.store.errors import (
     StoreTooOld,
     StoreUnreachable,
 )
-from coordinator.store.fences import Fenced, KnownFences
+from coordinator.store.fences.known import Fenced, KnownFences
 from coordinator.store.functions import LOAD_ATTEMPTS, Functions
-from coordinator.store.identity import StoreIdentity
-from coordinator.store.link import Link
+from coordinator.store.link import address, clients, replies
+from coordinator.store.link.clients import Ask, Confirm, Resolver
+from coordinator.store.link.connection import FRESH
+from coordinator.store.link.shared import Link
+from coordinator.store.link.slot_map import slot_of, tag_of
 from coordinator.store.metrics import REDIRECTS, TORN
 from coordinator.store.outcomes import outcome_of
 from coordinator.store.own_clients import ClientsOfStore
-from coordinator.store.places import Places
 from coordinator.store.scripts import STORE, Script, decoded, pack, pack_key
-from coordinator.store.server_binary import MINIMUM_VERSION
-from coordinator.store.shards import OneServer, Shards, node_timeout, redirect, resend
-from coordinator.store.slot_map import slot_of, tag_of
 
 R = TypeVar("R")
 Observe = Callable[[str, float, str, str], None]
@@ -77,7 +78,7 @@ class Store(ClientsOfStore):
     """The store of one process: scripts and plain commands over one shared connection, or one to each shard.
 
     Args:
-        url: as ``address.py`` says, with the password if there is one.
+        url: as ``link/address.py`` says, with the password if there is one.
         timeout_ms: how long a call may take before it fails as ``store_unavailable``.
         protocol: RESP version, 2 or 3.
         identity: which store it must be; None: any, but the same on each connection.

@@ -31,7 +31,7 @@ from coordinator.identity.grants import Grant
 from coordinator.metrics import tracing
 from coordinator.overload import Admission, ShardedAdmission, Ticket
 from coordinator.settings import Settings
-from coordinator.store.drains import FLEET_SCOPE
+from coordinator.store.fleet.drains import FLEET_SCOPE
 from coordinator.toolsets.tool import Call, Toolset
 from coordinator.transport.admin import AdminApp
 from coordinator.transport.authorization import Authorization

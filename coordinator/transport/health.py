@@ -17,7 +17,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import CONTENT_TYPE
-from coordinator.store.drains import FLEET_SCOPE
+from coordinator.store.fleet.drains import FLEET_SCOPE
 from coordinator.transport.guards import check_get
 from coordinator.transport.replies import Send, reply, to_json
 

@@ -12,7 +12,7 @@ from time import monotonic
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.store.project_list import ProjectList, find, noted, written
+from coordinator.store.projects.lists import ProjectList, find, noted, written
 from coordinator.store.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed

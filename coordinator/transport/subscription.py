@@ -27,7 +27,7 @@ from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, Event, FeedReader, Listener
 from coordinator.feed.listener import Batch
 from coordinator.feed.metrics import TOLD
-from coordinator.store.fences import Fenced
+from coordinator.store.fences.known import Fenced
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import document_uri
 from coordinator.transport import streams

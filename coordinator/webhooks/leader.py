@@ -13,7 +13,7 @@ from coordinator.feed import FeedReader
 from coordinator.settings import Settings
 from coordinator.settings.webhooks import Webhook
 from coordinator.store import Store
-from coordinator.store.leader_task import LeaderTask
+from coordinator.store.fleet.leader_task import LeaderTask
 from coordinator.webhooks.check import filter_of, secret_of
 from coordinator.webhooks.delivery import Delivery
 from coordinator.webhooks.metrics import LAG, STATES

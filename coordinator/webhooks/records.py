@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from coordinator.store import Script, Store, keys
-from coordinator.store.lua_library import Library
+from coordinator.store.libraries.build import Library
 
 LEASE = "deliver webhooks"
 """The lease of the process that delivers."""

@@ -18,8 +18,8 @@ from mcp.shared.exceptions import MCPError
 from coordinator.cli.exits import Exit
 from coordinator.processes.authentication import stdio_principal
 from coordinator.processes.errors import ProcessProblem
-from coordinator.store.address import parse
-from coordinator.store.embedded import find_running
+from coordinator.store.embedded.server import find_running
+from coordinator.store.link.address import parse
 from tests.authentication.support import Authenticators, Tokens
 from tests.support.fleets import ROOT, environment, fleet_command, fork_line
 from tests.support.wait import wait_until

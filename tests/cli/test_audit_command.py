@@ -9,8 +9,8 @@ import pytest
 
 from coordinator.definitions import Definitions, shipped
 from coordinator.store import Store, keys
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from tests.items.client import Client
 from tests.sessions.client import Sessions, settings
 from tests.support.fleets import fleet_command

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from coordinator.store import keys
-from coordinator.store.embedded_cluster import EmbeddedCluster, Node
-from coordinator.store.slot_map import slot_of
+from coordinator.store.embedded.cluster import EmbeddedCluster, Node
+from coordinator.store.link.slot_map import slot_of
 from tests.support.cluster import primary_of, project_on, stopped
 from tests.support.fleets import RunningCommand, fleet_command, once, scrape
 from tests.support.project_client import InProject

@@ -15,14 +15,15 @@ import pytest
 from coordinator.cli.demo.run import new_project
 from coordinator.cli.drain import drain_scope
 from coordinator.settings import Settings
-from coordinator.store import AccessRefused, AddressError, Store, key_space, keys
-from coordinator.store.address import parse
-from coordinator.store.cluster_facts import read_cluster
-from coordinator.store.drains import FLEET_SCOPE
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.embedded_cluster import EmbeddedCluster, Node
-from coordinator.store.places import listed
-from coordinator.store.slot_map import SLOTS, slot_of
+from coordinator.store import AccessRefused, AddressError, Store, keys
+from coordinator.store.checks import key_space
+from coordinator.store.cluster.facts import read_cluster
+from coordinator.store.cluster.places import listed
+from coordinator.store.embedded.cluster import EmbeddedCluster, Node
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.fleet.drains import FLEET_SCOPE
+from coordinator.store.link.address import parse
+from coordinator.store.link.slot_map import SLOTS, slot_of
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
 from tests.support.cluster import move_keys, move_slot, node_id, owner_port, primary_of, project_on

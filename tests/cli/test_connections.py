@@ -13,7 +13,7 @@ import pytest
 from coordinator.cli.exits import Exit
 from coordinator.doctor.connections import check
 from coordinator.settings.connections import Connection
-from coordinator.store.processes import Processes
+from coordinator.store.fleet.processes import Processes
 from tests.gateway.fleet import STDIO, Agent, GatewayFleet, Json
 from tests.support.fleets import fleet_command, scrape
 from tests.support.odd_http import Answer, OddHttp

@@ -31,9 +31,9 @@ from coordinator.processes.fleetfile import Fleet, FleetFile, Process
 from coordinator.projects.transfer import withdraw
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
-from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedServer, find_running
-from coordinator.store.project_list import List, ProjectList, noted
+from coordinator.store.embedded.server import EmbeddedServer, find_running
+from coordinator.store.link.address import parse
+from coordinator.store.projects.lists import List, ProjectList, noted
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from tests.items.client import Client

@@ -24,10 +24,11 @@ from coordinator import __version__
 from coordinator.cli import drain as module
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.settings import Settings
-from coordinator.store import ServerError, Store, drains, keys
-from coordinator.store.drains import FLEET_SCOPE, Drains, host_scope, process_scope
-from coordinator.store.embedded import find_running
-from coordinator.store.processes import Process, ProcessStatus, read_processes
+from coordinator.store import ServerError, Store, keys
+from coordinator.store.embedded.server import find_running
+from coordinator.store.fleet import drains
+from coordinator.store.fleet.drains import FLEET_SCOPE, Drains, host_scope, process_scope
+from coordinator.store.fleet.processes import Process, ProcessStatus, read_processes
 from tests.items.moments import server_time
 from tests.support.downstream import PROGRAM
 from tests.support.fleets import (

@@ -10,8 +10,9 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.errors import ToolFailure
-from coordinator.store import KeySpaceDiffers, Store, key_space, keys
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store import KeySpaceDiffers, Store, keys
+from coordinator.store.checks import key_space
+from coordinator.store.embedded.server import EmbeddedServer
 from tests.support.fleets import RunningCommand, fleet_command, once
 from tests.support.ports import free_port
 from tests.support.wait import wait_until

@@ -10,8 +10,8 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.store import Store
-from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.link.address import parse
 from tests.support.fleets import fleet_command
 
 pytestmark = pytest.mark.anyio

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from coordinator.store.embedded import find_running
+from coordinator.store.embedded.server import find_running
 from tests.support.fleets import Http, RunningFleet, call_body, call_head, scrape
 from tests.support.history import recorded
 from tests.support.wait import wait_until_sync

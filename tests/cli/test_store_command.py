@@ -14,8 +14,8 @@ from coordinator.processes.errors import ProcessProblem
 from coordinator.processes.stores import open_for_serving
 from coordinator.settings import Settings
 from coordinator.store import keys
-from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.link.address import parse
 from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, call_body, fleet_command, once
 from tests.support.wait import wait_until_sync
 

@@ -17,7 +17,7 @@ from coordinator.cli.commands import COMMANDS
 from coordinator.cli.exits import Exit
 from coordinator.cli.leading import OPTIONS, behind_the_command
 from coordinator.client import SyncFleet
-from coordinator.store.embedded import find_running
+from coordinator.store.embedded.server import find_running
 from tests.support.fleets import RunningFleet
 
 Run = Callable[..., tuple[int, str, str]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.store.embedded_cluster import EmbeddedCluster
+from coordinator.store.embedded.cluster import EmbeddedCluster
 from tests.support.cluster import leads, project_on
 
 SHARDS = 3

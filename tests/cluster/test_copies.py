@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from coordinator.projects.transfer import Keys
-from coordinator.store import Store, key_space
-from coordinator.store.address import parse
-from coordinator.store.embedded_cluster import EmbeddedCluster
-from coordinator.store.fences import Fenced
-from coordinator.store.fencing import Fencing
+from coordinator.store import Store
+from coordinator.store.checks import key_space
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.fences.copies import Fencing
+from coordinator.store.fences.known import Fenced
+from coordinator.store.link.address import parse
 from coordinator.toolsets.items.audit import audit
 from tests.cluster.load import Load
 from tests.items.client import Client

@@ -9,8 +9,8 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Store, StoreUnreachable
-from coordinator.store.embedded_cluster import EmbeddedCluster, Node
-from coordinator.store.slot_map import slot_of
+from coordinator.store.embedded.cluster import EmbeddedCluster, Node
+from coordinator.store.link.slot_map import slot_of
 from tests.cluster.load import Load
 from tests.store.calls import BUMP
 from tests.support.cluster import kill, leads, primary_of, replicas_of, replicate, stopped

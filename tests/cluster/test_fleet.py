@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from coordinator.store import Store, keys
-from coordinator.store.embedded_cluster import EmbeddedCluster
-from coordinator.store.slot_map import slot_of
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.link.slot_map import slot_of
 from coordinator.toolsets.flows.rules import spec
 from coordinator.toolsets.items.audit import audit
 from tests.support.cluster import kill, leads, move_slot_at_once, primary_of, project_on, replicas_of

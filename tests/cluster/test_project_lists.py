@@ -10,9 +10,9 @@ from typing import get_args
 import pytest
 
 from coordinator.store import Store, keys
-from coordinator.store.embedded_cluster import EmbeddedCluster
-from coordinator.store.project_healing import ProjectHealing, heal
-from coordinator.store.project_list import List, ProjectList
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.projects.healing import ProjectHealing, heal
+from coordinator.store.projects.lists import List, ProjectList
 from tests.items.client import Client
 from tests.support.cluster import project_on
 from tests.support.servers import emptied as opened

@@ -12,10 +12,10 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import AddressError, Store
-from coordinator.store.embedded import password_of
-from coordinator.store.embedded_cluster import EmbeddedCluster, Node
+from coordinator.store.embedded.cluster import EmbeddedCluster, Node
+from coordinator.store.embedded.server import password_of
+from coordinator.store.link.slot_map import slot_of
 from coordinator.store.metrics import MAPS, REDIRECTS
-from coordinator.store.slot_map import slot_of
 from tests.cluster.conftest import NODE_TIMEOUT_MS, SHARDS
 from tests.cluster.load import Load
 from tests.store.calls import BUMP

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from coordinator.store import Store, StoreUnreachable
-from coordinator.store.slot_map import SLOTS
+from coordinator.store.link.slot_map import SLOTS
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
 from tests.support.certificates import self_signed

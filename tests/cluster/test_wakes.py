@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from coordinator.store import keys
-from coordinator.store.embedded_cluster import EmbeddedCluster, Node
-from coordinator.store.slot_map import slot_of
+from coordinator.store.embedded.cluster import EmbeddedCluster, Node
+from coordinator.store.link.slot_map import slot_of
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
 from tests.items.parked import Front

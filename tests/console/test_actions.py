@@ -18,7 +18,7 @@ from coordinator.operations import AuditLog, Record, drains
 from coordinator.operations.calls import CALLS
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
-from coordinator.store.drains import Drains, process_scope
+from coordinator.store.fleet.drains import Drains, process_scope
 from coordinator.toolsets.flows.store.progress import read_events, read_progress
 from coordinator.toolsets.items.store.history import read_history
 from tests.console.site import Json, Site, person

@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 from coordinator.client import SyncFleet
 from coordinator.client.errors import FleetError
 from coordinator.store import Script, keys
-from coordinator.store.connection_states import ConnectionStatus
-from coordinator.store.processes import STATUS_SECONDS, ProcessStatus
+from coordinator.store.fleet.connection_states import ConnectionStatus
+from coordinator.store.fleet.processes import STATUS_SECONDS, ProcessStatus
 from coordinator.store.scripts import STORE
 from tests.console.asking import Json, agree, ask_approval
 from tests.console.visitors import of_store, operator

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from coordinator.client import SyncFleet
-from coordinator.store.drains import FLEET_SCOPE, Drains
+from coordinator.store.fleet.drains import FLEET_SCOPE, Drains
 from tests.console.items import claim, create
 from tests.console.visitors import link, of_store
 from tests.support.fleets import RunningFleet

@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, Response, expect
 
 from benchmarks.openloop import OK, REQUEST_ID, SHED, Calls, Kind, Plan, request
 from coordinator.client import SyncFleet
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from tests.console.items import create
 from tests.console.visitors import link
 from tests.support.fleets import RunningFleet, environment

@@ -12,7 +12,7 @@ from coordinator.client import SyncFleet
 from coordinator.console.charts import ends, sparkline, sums
 from coordinator.console.spent import Held, Spent
 from coordinator.console.standstill import standstill
-from coordinator.store.processes import Process, ProcessStatus
+from coordinator.store.fleet.processes import Process, ProcessStatus
 from coordinator.toolsets.items.rules.budget_shares import Share
 from coordinator.toolsets.items.store.project_state import ProjectState
 from tests.console.items import advance, claim, create

@@ -23,7 +23,7 @@ from coordinator.console.views import system
 from coordinator.metrics.conditions import Holding
 from coordinator.metrics.samples import Samples
 from coordinator.store import Store
-from coordinator.store.drains import Drains, process_scope
+from coordinator.store.fleet.drains import Drains, process_scope
 from coordinator.toolsets.items.metrics.levels import QUARANTINED
 from coordinator.toolsets.items.metrics.usage import PROJECT_BUDGET
 from coordinator.webhooks.metrics import LAG

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from coordinator.client import SyncFleet
 from coordinator.store import Store
-from coordinator.store.drains import Drains, process_scope
-from coordinator.store.processes import read_processes
+from coordinator.store.fleet.drains import Drains, process_scope
+from coordinator.store.fleet.processes import read_processes
 from tests.console.items import advance, create
 from tests.console.looks import live
 from tests.console.visitors import of_store

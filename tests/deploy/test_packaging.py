@@ -20,8 +20,8 @@ from coordinator.cli.exits import Exit
 from coordinator.processes.supervision.supervisor import KILL_SECONDS
 from coordinator.runner.options import Options
 from coordinator.settings import Settings
-from coordinator.store.address import parse
-from coordinator.store.connection import FRESH
+from coordinator.store.link.address import parse
+from coordinator.store.link.connection import FRESH
 from tests.support.fleets import fleet_command
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,9 +20,9 @@ from coordinator.metrics import SharedCells
 from coordinator.metrics.conditions import CONDITIONS, REPORTED, UNCHECKED, Condition, Level
 from coordinator.metrics_catalogue import CATALOGUE
 from coordinator.store import Store
-from coordinator.store.connection_states import ConnectionStatus
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.processes import Process, Processes, ProcessStatus
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.fleet.connection_states import ConnectionStatus
+from coordinator.store.fleet.processes import Process, Processes, ProcessStatus
 from tests.support.fleets import fleet_command
 
 ALERTS = {one.alert: one for one in CONDITIONS}

@@ -9,8 +9,8 @@ import pytest
 from coordinator.doctor.cluster import check_cluster, check_guard
 from coordinator.doctor.findings import Finding, some
 from coordinator.store import keys
-from coordinator.store.cluster_facts import ClusterFacts, NodeFacts
-from coordinator.store.slot_map import SLOTS, slot_of
+from coordinator.store.cluster.facts import ClusterFacts, NodeFacts
+from coordinator.store.link.slot_map import SLOTS, slot_of
 from tests.doctor.servers import GOOD_CONFIG, GOOD_INFO
 
 GOOD = GOOD_CONFIG | {"cluster-node-timeout": "5000", "min-replicas-to-write": "0"}

@@ -26,9 +26,10 @@ from coordinator.processes.fleetfile import Fleet, FleetFile
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.steps.handoff import RQ_PREFIX
-from coordinator.store import ServerError, Store, StoreUnreachable, key_space
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.identity import changed
+from coordinator.store import ServerError, Store, StoreUnreachable
+from coordinator.store.checks import key_space
+from coordinator.store.checks.identity import changed
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.opening import open_patiently
 from tests.doctor.servers import GOOD_CONFIG, GOOD_INFO
 from tests.support.fleets import Http, RunningFleet, fleet_command

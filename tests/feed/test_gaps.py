@@ -15,7 +15,7 @@ from coordinator.feed.cursor import START, Cursor
 from coordinator.feed.filters import Filter
 from coordinator.feed.listener import Item
 from coordinator.store import Store, keys
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from tests.feed.rig import Front
 from tests.items.client import Client
 from tests.support.parked import parked

@@ -14,8 +14,8 @@ import pytest
 import redis
 
 from coordinator.store import keys
-from coordinator.store.address import parse
-from coordinator.store.embedded import known_url
+from coordinator.store.embedded.server import known_url
+from coordinator.store.link.address import parse
 from tests.feed.orchestration import work_off
 from tests.feed.steadfast import Listener, Writer
 from tests.support.fleets import Http, RunningFleet, once, scrape

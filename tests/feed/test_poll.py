@@ -11,7 +11,7 @@ import pytest
 from coordinator.feed.cursor import parse
 from coordinator.feed.filters import Filter
 from coordinator.feed.metrics import DELIVERIES
-from coordinator.store.fencing import Fence, Fencing
+from coordinator.store.fences.copies import Fence, Fencing
 from tests.feed.rig import Front
 from tests.items.client import Client
 from tests.support.counts import counted

@@ -13,7 +13,7 @@ import pytest
 from coordinator.feed.kinds import GROUPS, NAMES
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.store.embedded import known_url
+from coordinator.store.embedded.server import known_url
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.store.flows import FlowStore
 from tests.gateway.fleet import GatewayFleet, link

@@ -20,8 +20,8 @@ from coordinator.metrics import Exposition, Recording, SharedCells
 from coordinator.steps.metrics import RUNS_ENDED
 from coordinator.steps.results import result_json
 from coordinator.store import Store
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.store import flows as flow_store
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, StepRecord

@@ -22,7 +22,8 @@ from coordinator.settings.gateway.model import Gateway
 from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.store import StepStore
-from coordinator.store import Store, clients
+from coordinator.store import Store
+from coordinator.store.link import clients
 from coordinator.toolsets.caller import Caller, Credential
 from coordinator.toolsets.gateway.rules.lint import problems
 from coordinator.toolsets.gateway.store.audit import AuditStore, Entry

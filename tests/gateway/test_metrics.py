@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.metrics import MemoryCells, Recording
 from coordinator.store import Store, keys
-from coordinator.store.project_list import ProjectList
+from coordinator.store.projects.lists import ProjectList
 from coordinator.toolsets.gateway.approval_metrics import ApprovalMetrics
 from coordinator.toolsets.gateway.metrics import OLDEST_APPROVAL, OPEN_APPROVALS
 from tests.gateway.lab import Lab, section, settings_of

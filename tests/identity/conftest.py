@@ -15,8 +15,8 @@ from coordinator.identity.build import build_verifier
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store, keys
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from tests.identity.servers import KeyServer
 from tests.identity.signing import ALGORITHMS, AUDIENCE, ISSUER
 from tests.support import leaks

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from coordinator.store import keys
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from tests.identity.servers import KeyServer
 from tests.identity.signing import AUDIENCE, ISSUER, Json, Signer, jwks
 from tests.items.client import fresh_id

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from coordinator.store import Store
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
 from tests.items.dying import Dies, LosesAnswers, LosingClient, owed

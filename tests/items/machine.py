@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import LONG_MS, Client, Json, actor, fresh_id, told
 from tests.items.model import Model

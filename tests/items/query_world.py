@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 from coordinator.store import keys
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from coordinator.store.record_layout import CLASS_SIZE, PRIORITY_SIZE, RANK_EPOCH, STATES
 from coordinator.toolsets.items.rules.records import Score, parts_of, state_of
 from tests.items.client import Client, Json

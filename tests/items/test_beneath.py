@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coordinator.store import Store, keys
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from coordinator.store.record_layout import CLASS_SIZE, NO_COMPLEXITY
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.classes import ABANDONED, PARENT, PARENT_LEFT, READY

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.model import Model

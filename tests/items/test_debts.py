@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.store import Store
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.base import LIBRARY
 from tests.items.client import Client, Json, actor, fresh_id

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.store import Store
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.tool import Delivery
 from tests.items.calls import CALLS, contents, delete, delete_notes, keyed, unlink_all, unlink_by_id, unlink_by_pair

@@ -13,7 +13,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import MemoryCells, Recording
 from coordinator.settings import Settings
 from coordinator.store import Script, Store, keys
-from coordinator.store.project_list import ProjectList
+from coordinator.store.projects.lists import ProjectList
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.live.metrics import ItemMetrics
 from coordinator.toolsets.items.metrics.claims import AGENTS_WAITING, CLAIM_HOLD, CLAIM_LOSERS

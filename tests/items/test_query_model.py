@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.store import Store
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from coordinator.toolsets.items.contract.query import SORT_FIELDS
 from coordinator.toolsets.items.store.query import Best, Pace
 from tests.items.client import Client, Json

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from coordinator.store import Store
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
 from tests.items.calls import (
     Prepare,

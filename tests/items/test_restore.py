@@ -13,7 +13,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
 from tests.support.servers import kill

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys, subscription
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from tests.items.client import Client
 from tests.items.parked import Front, Fronts, Parked
 from tests.items.selectors import call_of, take

@@ -1,4 +1,4 @@
-"""Checks the Lua of the product's function libraries, which ``coordinator/store/lua_library.py`` builds.
+"""Checks the Lua of the product's function libraries, which ``coordinator/store/libraries/build.py`` builds.
 
 Problems are reported as ``path:line: what``. In each file:
 
@@ -48,9 +48,10 @@ from typing import Any, Protocol
 
 from luaparser import astnodes as lua
 
-from coordinator.store import keys, lua_source
+from coordinator.store import keys
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_library import MADE, Constants, Library
+from coordinator.store.libraries import source
+from coordinator.store.libraries.build import MADE, Constants, Library
 from tests.lint import lua_names, lua_replies
 from tests.lint.lua_names import LuaFile, Var
 from tests.lint.lua_writes import Found, Site, Write, Writes
@@ -90,15 +91,15 @@ class Lint:
         self.owns: dict[Path, frozenset[str]] = {}
         """What each file owns by its header."""
         for place in {place for library in libraries for place in (library.folder, *library.places)}:
-            for path in chain(*(found.values() for found in lua_source.find(place))):
+            for path in chain(*(found.values() for found in source.find(place))):
                 with contextlib.suppress(ScriptError):  # which is reported where the file is checked
-                    self.owns[path] = lua_source.read(path, place).header.owns
+                    self.owns[path] = source.read(path, place).header.owns
         self._files: dict[Path, LuaFile | None] = {}
         self._used: set[tuple[Path, str]] = set()
         for library in libraries:
             _Room(self, library).check()
         for library in libraries:
-            for path in lua_source.find(library.folder).modules.values():
+            for path in source.find(library.folder).modules.values():
                 self._exports(path)
         self._owners(libraries)
 
@@ -177,7 +178,7 @@ class _Room:
     def __init__(self, lint: Lint, library: Rooms) -> None:
         self._lint = lint
         self._folder = library.folder
-        self._places = [lua_source.find(place).modules for place in library.places]
+        self._places = [source.find(place).modules for place in library.places]
         self._constants = library.constants
         self._done: set[str] = set()  # modules
         self._fields: dict[str, tuple[Path, int]] = {}  # of `run`, read or assigned: where
@@ -185,7 +186,7 @@ class _Room:
 
     def check(self) -> None:
         """Checks all files, then the writes of the operations."""
-        found = lua_source.find(self._folder)
+        found = source.find(self._folder)
         operations = [file for path in found.operations.values() if (file := self._lint.read(path))]
         self._module("run", ())
         for file in operations:
@@ -301,7 +302,7 @@ class _Room:
     def _contract(self, file: LuaFile) -> None:
         """The header's arguments and reply."""
         try:
-            header = lua_source.read(file.path, self._folder).header
+            header = source.read(file.path, self._folder).header
         except ScriptError as error:
             if all(text != lua_names.REQUIRE_FORM for _, text in file.problems):  # the loader rejects that too
                 self._problem(file.path, 1, str(error))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from coordinator.store.lua_library import CONSTANTS, Constants
+from coordinator.store.libraries.build import CONSTANTS, Constants
 from coordinator.toolsets.items.store.base import LIBRARY
 from coordinator.toolsets.items.store.claims import ClaimReply
 from coordinator.toolsets.items.store.next import Next

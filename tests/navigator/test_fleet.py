@@ -15,7 +15,7 @@ import pytest
 from mcp.client import Client as McpClient
 
 from coordinator.definitions import Definitions, shipped, toon
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from tests.navigator.walker import Walked, walk
 from tests.support.fleets import RunningCommand
 from tests.support.wait import wait_until

@@ -16,7 +16,7 @@ import pytest
 from coordinator.cli.acting import user_at_host
 from coordinator.cli.exits import Exit
 from coordinator.client import SyncFleet
-from coordinator.store.drains import Drains
+from coordinator.store.fleet.drains import Drains
 from tests.console.asking import CONFIG
 from tests.console.visitors import Got, Visitor, of_store, operator
 from tests.support.fleets import RunningCommand, RunningFleet, fleet_command

@@ -19,7 +19,7 @@ from coordinator.processes.frontend import McpServer, announce
 from coordinator.processes.supervision.brief import ReloadOutcome
 from coordinator.processes.supervision.sockets import listening
 from coordinator.settings import Settings
-from coordinator.store.replies import unavailable
+from coordinator.store.link.replies import unavailable
 from tests.transport.rig import FakeStore, make_app
 
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from coordinator.cli.exits import Exit
-from coordinator.store.address import parse
+from coordinator.store.link.address import parse
 from tests.support.fleets import Http, NewCommand, RunningCommand, environment, fleet_command, once, scrape
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until_sync

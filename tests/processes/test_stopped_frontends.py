@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.client import Fleet, Job
 from coordinator.store import Store, keys
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from tests.client.backlog import add, held, seen
 from tests.support.fleets import RunningCommand
 from tests.support.stopped import END_SECONDS, stopped

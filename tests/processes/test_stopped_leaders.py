@@ -17,10 +17,10 @@ import pytest
 
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.fleet.leader_lease import LeaderLeases
 from coordinator.store.idempotency import NO_KEY
-from coordinator.store.leader_lease import LeaderLeases
-from coordinator.store.project_list import ProjectList
+from coordinator.store.projects.lists import ProjectList
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import PAGE, AuditStore
 from tests.items.client import Client, fresh_id

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 
 from coordinator.processes.supervision import store_supervisor
 from coordinator.processes.supervision.store_supervisor import StoreSupervisor
-from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.link.address import parse
 from coordinator.store.metrics import DISK_FREE, DISK_RATIO
 from tests.support.counts import counted
 from tests.support.wait import wait_until

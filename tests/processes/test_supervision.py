@@ -27,7 +27,7 @@ from coordinator.processes.supervision.spawner import Spawner
 from coordinator.processes.supervision.supervised import Child, Spec
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import base_url
-from coordinator.store.address import parse as parse_address
+from coordinator.store.link.address import parse as parse_address
 
 
 @given(st.lists(st.floats(0, 100), max_size=2000), st.floats(0, 1))

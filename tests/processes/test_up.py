@@ -20,7 +20,7 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.processes.fleetfile import read_fleet
-from coordinator.store.embedded import find_running
+from coordinator.store.embedded.server import find_running
 from tests.support.fleets import ROOT, Http, NewFleet, RunningFleet, call_body, call_head, fleet_command, once, scrape
 from tests.support.wait import process_alive, wait_until_sync
 

@@ -20,7 +20,7 @@ import redis
 from mcp.client import Client
 
 from coordinator.store import Store, keys
-from coordinator.store.embedded import find_running
+from coordinator.store.embedded.server import find_running
 from coordinator.toolsets.items.audit import audit
 from tests.support.fleets import RunningFleet, call_body, scrape
 from tests.support.mcp_tasks import Tasks

@@ -11,7 +11,7 @@ from coordinator.projects.copying import abort, accept
 from coordinator.projects.errors import ProjectProblem
 from coordinator.settings.workflows import Signing
 from coordinator.store import Store, keys
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.signing_keys import SALT, SigningKeys
 from tests.projects.pairs import Make, pairs
 

@@ -12,7 +12,7 @@ from coordinator.projects.errors import ProjectProblem
 from coordinator.settings import Settings
 from coordinator.steps import left_jobs, queue_place
 from coordinator.steps.handoff import RQ_PREFIX, queue_name
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from tests.projects.pairs import Make, pairs
 from tests.steps.rig import Rig
 

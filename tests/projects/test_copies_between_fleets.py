@@ -19,9 +19,9 @@ import pytest
 
 from coordinator.projects.transfer import Keys
 from coordinator.store import Store
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.embedded_cluster import EmbeddedCluster
-from coordinator.store.fencing import Fencing
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.fences.copies import Fencing
 from coordinator.toolsets.items.audit import audit
 from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, call_body, fleet_command
 from tests.support.wait import wait_until_sync

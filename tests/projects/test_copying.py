@@ -20,12 +20,13 @@ from coordinator.projects.copying import Copy, abort, accept, turn
 from coordinator.projects.counting import count
 from coordinator.projects.errors import ProjectProblem
 from coordinator.settings import Settings
-from coordinator.store import fencing, keys
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.embedded_cluster import EmbeddedCluster
-from coordinator.store.fences import Fenced
-from coordinator.store.fencing import FenceLost, Fencing
-from coordinator.store.project_list import ProjectList
+from coordinator.store import keys
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.fences import copies
+from coordinator.store.fences.copies import FenceLost, Fencing
+from coordinator.store.fences.known import Fenced
+from coordinator.store.projects.lists import ProjectList
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.live.expiring import Expiring
@@ -539,7 +540,7 @@ async def test_a_command_that_was_paused_does_no_harm(pair: Make, monkeypatch: p
     await held.here.wait()
     monkeypatch.undo()
     fast = pytest.MonkeyPatch()
-    fast.setattr(fencing, "GRACE_SECONDS", 0.01)
+    fast.setattr(copies, "GRACE_SECONDS", 0.01)
     fast.setattr(copying, "HEARD_SECONDS", 0.2)
     try:
         await both.copy(deletes=True)

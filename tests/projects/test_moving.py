@@ -12,10 +12,12 @@ from coordinator.errors import ToolFailure
 from coordinator.projects import moving
 from coordinator.projects.errors import ProjectProblem
 from coordinator.projects.moving import move
-from coordinator.store import Store, cluster_facts, key_space, keys
-from coordinator.store.address import parse
-from coordinator.store.embedded_cluster import EmbeddedCluster, Node
-from coordinator.store.slot_map import slot_of
+from coordinator.store import Store, keys
+from coordinator.store.checks import key_space
+from coordinator.store.cluster import facts
+from coordinator.store.embedded.cluster import EmbeddedCluster, Node
+from coordinator.store.link.address import parse
+from coordinator.store.link.slot_map import slot_of
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
 from tests.support.cluster import move_keys, node_id, primary_of, project_on
@@ -47,7 +49,7 @@ async def stores(cluster: EmbeddedCluster) -> AsyncIterator[list[Store]]:
 @pytest.fixture
 def key_by_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with servers that cannot move a slot as a whole: they do not know the command."""
-    ask = cluster_facts.ask_node
+    ask = facts.ask_node
 
     async def older(*args: Any) -> Any:
         reply = await ask(*args)

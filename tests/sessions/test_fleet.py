@@ -13,7 +13,7 @@ from mcp.client import Client
 from mcp_types import TextContent
 
 from coordinator.definitions import Definitions, Library, LoadedWorkflow
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from tests.sessions.client import Answer
 from tests.sessions.shown import forged, unsigned
 from tests.sessions.walk import Walk

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from coordinator.definitions import Definitions
 from coordinator.store import Store
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from coordinator.toolsets.sessions.rules import tokens
 from coordinator.toolsets.sessions.store.listing import list_sessions
 from tests.sessions.client import Answer, Sessions

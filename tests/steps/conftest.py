@@ -10,8 +10,8 @@ import redis
 from coordinator.settings import Settings
 from coordinator.settings.steps import StepSettings
 from coordinator.store import Store
-from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.link.address import parse
 from tests.steps.rig import Rig
 from tests.support import leaks
 

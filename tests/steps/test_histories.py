@@ -17,7 +17,7 @@ from coordinator.steps.model import Failure, Plan, StepRun, Success
 from coordinator.steps.store import OVER, RECORDED, REFUSED
 from coordinator.steps.times import MAX_CRASHES
 from coordinator.store import Store, keys
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import planner
 from coordinator.toolsets.flows.rules.check import check_flow

@@ -13,9 +13,10 @@ from coordinator.steps.handoff import queue_name, queue_names
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import RECORDED, QueuedJob, Report
 from coordinator.steps.times import JOB_CHECK_MS, MAX_CRASHES
-from coordinator.store import Store, fencing, keys
-from coordinator.store.fences import Fenced
-from coordinator.store.fencing import Fencing
+from coordinator.store import Store, keys
+from coordinator.store.fences import copies
+from coordinator.store.fences.copies import Fencing
+from coordinator.store.fences.known import Fenced
 from coordinator.store.idempotency import NO_KEY
 from tests.items.moments import server_time
 from tests.steps.rig import DONE, FAILED, NOTHING, Player, Rig, then
@@ -98,7 +99,7 @@ async def test_unheard_bells_are_bounded(rig: Rig) -> None:
 
 async def test_a_step_of_a_project_that_is_being_copied_is_not_taken(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither by a worker that takes, nor by one that reports for another project."""
-    monkeypatch.setattr(fencing, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(copies, "GRACE_SECONDS", 0.01)
     fences, copy = Fencing(rig.store), "0123456789abcdef"
     (other,) = (await rig.create(project="other"), await rig.worker.take())[1]
     waiting = [await rig.create(), await rig.create()]

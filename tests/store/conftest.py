@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from coordinator.store import Store
-from coordinator.store.address import parse
-from coordinator.store.link import Link
+from coordinator.store.link.address import parse
+from coordinator.store.link.shared import Link
 from tests.support.fake_redis import FakeRedis, Talk
 
 MakeStore = Callable[..., Store]

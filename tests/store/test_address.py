@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from redis import Redis
 
-from coordinator.store.address import Address, parse
-from coordinator.store.clients import address_of, client
 from coordinator.store.errors import AddressError
+from coordinator.store.link.address import Address, parse
+from coordinator.store.link.clients import address_of, client
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from coordinator.store import clients
+from coordinator.store.link import clients
 
 pytestmark = pytest.mark.anyio
 

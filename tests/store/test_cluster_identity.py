@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Store, StoreIdentity, key_space, keys
-from coordinator.store.embedded_cluster import EmbeddedCluster, Node
-from coordinator.store.slot_map import slot_of
+from coordinator.store import Store, StoreIdentity, keys
+from coordinator.store.checks import key_space
+from coordinator.store.embedded.cluster import EmbeddedCluster, Node
+from coordinator.store.link.slot_map import slot_of
 from tests.store.calls import BUMP, ECHO
 from tests.store.conftest import MakeStore
 from tests.support.cluster import move_slot, primary_of, project_on

@@ -12,10 +12,11 @@ from urllib.parse import quote
 
 import pytest
 
-from coordinator.store import Store, StoreUnreachable, clients, keys
-from coordinator.store.address import parse
-from coordinator.store.cluster_facts import read_cluster
-from coordinator.store.embedded_cluster import EmbeddedCluster
+from coordinator.store import Store, StoreUnreachable, keys
+from coordinator.store.cluster.facts import read_cluster
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.link import clients
+from coordinator.store.link.address import parse
 from tests.support.certificates import self_signed
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.store.connection_states import RECENT_MS, ConnectionStatus, connection_states
+from coordinator.store.fleet.connection_states import RECENT_MS, ConnectionStatus, connection_states
 
 NOW = 1_800_000_000_000
 LONG_AGO = NOW - RECENT_MS - 1

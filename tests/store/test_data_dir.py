@@ -14,9 +14,9 @@ from coordinator.processes.errors import ProcessProblem
 from coordinator.processes.fleetfile import FleetFile, in_use, read_fleet
 from coordinator.processes.stores import running_url
 from coordinator.settings import Settings
-from coordinator.store.embedded import DataDirUnusable, EmbeddedServer, known_url
-from coordinator.store.embedded_cluster import EmbeddedCluster
-from coordinator.store.identity import IdentityFile
+from coordinator.store.checks.identity import IdentityFile
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.embedded.server import DataDirUnusable, EmbeddedServer, known_url
 from tests.support.users import common_folder, without_privileges
 
 STRANGER = 54_321

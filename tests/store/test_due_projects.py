@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.store import Store, keys
-from coordinator.store.due_projects import DueProjects
+from coordinator.store.projects.due import DueProjects
 
 pytestmark = pytest.mark.anyio
 

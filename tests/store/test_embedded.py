@@ -20,16 +20,17 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from structlog.testing import capture_logs
 
-from coordinator.store import embedded, server_binary
-from coordinator.store.address import parse
-from coordinator.store.embedded import (
+from coordinator.store.embedded import binary as server_binary
+from coordinator.store.embedded import server as embedded
+from coordinator.store.embedded.binary import Binary
+from coordinator.store.embedded.server import (
     DataDirBusy,
     DataDirUnusable,
     EmbeddedServer,
     ServerFailed,
     find_running,
 )
-from coordinator.store.server_binary import Binary
+from coordinator.store.link.address import parse
 from tests.support.servers import binary_for
 from tests.support.wait import process_alive, wait_until_sync
 
@@ -38,7 +39,7 @@ OWNER = """
 import sys
 import structlog
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-from coordinator.store import embedded
+from coordinator.store.embedded import server as embedded
 if sys.argv[2] == "careless":
     embedded.dying_with_parent = lambda command: command
 server = embedded.EmbeddedServer(sys.argv[1])

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.store.address import parse
-from coordinator.store.clients import client
-from coordinator.store.embedded import DataDirBusy, DataDirUnusable, EmbeddedServer, find_running, known_url
-from coordinator.store.embedded_cluster import EmbeddedCluster
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.embedded.server import DataDirBusy, DataDirUnusable, EmbeddedServer, find_running, known_url
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client
 
 
 def test_a_restart_keeps_data_and_address(tmp_path: Path) -> None:

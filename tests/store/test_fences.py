@@ -10,13 +10,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Script, ServerError, Store, clients, fencing
-from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.fences import Fenced
-from coordinator.store.fencing import CannotFence, Fence, FenceLost, Fencing
+from coordinator.store import Script, ServerError, Store
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.fences import copies
+from coordinator.store.fences.copies import CannotFence, Fence, FenceLost, Fencing
+from coordinator.store.fences.known import Fenced
 from coordinator.store.functions import load, present_libraries
-from coordinator.store.lua_library import FENCED_PREFIX, Library, fenced_name, fenced_text
+from coordinator.store.libraries.build import FENCED_PREFIX, Library, fenced_name, fenced_text
+from coordinator.store.link import clients
+from coordinator.store.link.address import parse
 from tests.store.calls import BUMP, FIXTURES
 from tests.store.conftest import MakeStore
 from tests.support.wait import wait_until
@@ -26,18 +28,18 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencing, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(copies, "GRACE_SECONDS", 0.01)
 
 
 @pytest.fixture
 async def fences(alone: Store) -> AsyncIterator[Fencing]:
     """Those of a store, which has none afterwards."""
-    fencing = Fencing(alone)
-    yield fencing
-    for project in await fencing.all():
-        await fencing.note(project, None)
+    copies = Fencing(alone)
+    yield copies
+    for project in await copies.all():
+        await copies.note(project, None)
     await alone.client.delete(b"fc:{p}:cy")
-    await fencing.end()
+    await copies.end()
 
 
 async def libraries(store: Store) -> set[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from coordinator.metrics import Gauge, MemoryCells, Recording
-from coordinator.store import Store, fleet_metrics
-from coordinator.store.drains import FLEET_SCOPE, Drains, host_scope
+from coordinator.store import Store
 from coordinator.store.facts import read_facts
-from coordinator.store.fleet_metrics import FleetMetrics
-from coordinator.store.link import Link
+from coordinator.store.fleet import metrics
+from coordinator.store.fleet.drains import FLEET_SCOPE, Drains, host_scope
+from coordinator.store.fleet.metrics import FleetMetrics
+from coordinator.store.link.shared import Link
 from coordinator.store.metrics import APPEND_FILE, CLIENTS, DRAINS, MEMORY, MEMORY_LIMIT, MEMORY_RATIO
 from tests.support.counts import counted, recorded_in
 
@@ -72,11 +73,11 @@ async def test_of_a_cluster_the_fullest_primary_counts(
 ) -> None:
     left = list(servers)
 
-    async def ask(link: Link) -> fleet_metrics.Used:
-        return fleet_metrics.Used(*left.pop(0))
+    async def ask(link: Link) -> metrics.Used:
+        return metrics.Used(*left.pop(0))
 
     (link,) = alone.links.values()
-    monkeypatch.setattr(fleet_metrics, "ask", ask)
+    monkeypatch.setattr(metrics, "ask", ask)
     monkeypatch.setattr(type(alone), "links", {0: link, 1: link})
     process = Process(alone, "h/fe-0")
     found = await process.round()

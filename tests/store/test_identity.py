@@ -16,12 +16,13 @@ from redis.retry import Retry
 from structlog.testing import capture_logs
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Store, StoreChanged, StoreIdentity, key_space, keys
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
-from coordinator.store.drains import Drains
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.identity import IdentityFile
+from coordinator.store import Store, StoreChanged, StoreIdentity, keys
+from coordinator.store.checks import key_space
+from coordinator.store.checks.identity import IdentityFile
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.fleet.drains import Drains
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from tests.store.calls import BUMP
 from tests.store.conftest import MakeStore
 from tests.support.servers import kill

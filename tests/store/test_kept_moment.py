@@ -16,10 +16,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.processes.supervision.store_supervisor import StoreSupervisor
-from coordinator.store import Store, kept_moment, key_space, keys
-from coordinator.store.drains import Drains
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.kept_moment import Kept, MomentKeeper
+from coordinator.store import Store, keys
+from coordinator.store.checks import kept_moment, key_space
+from coordinator.store.checks.kept_moment import Kept, MomentKeeper
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.fleet.drains import Drains
 from coordinator.store.metrics import STORE_WENT_BACK
 from tests.support.counts import counted
 from tests.support.servers import kill

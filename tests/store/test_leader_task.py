@@ -9,9 +9,10 @@ from functools import partial
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store import ServerError, Store, keys, leader_task
-from coordinator.store.leader_lease import LeaderLeases
-from coordinator.store.leader_task import LeaderTask
+from coordinator.store import ServerError, Store, keys
+from coordinator.store.fleet import leader_task
+from coordinator.store.fleet.leader_lease import LeaderLeases
+from coordinator.store.fleet.leader_task import LeaderTask
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ import pytest
 import redis
 
 from coordinator.store import keys
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from tests.support import leaks
 from tests.support.wait import NotReached, process_alive, wait_until_sync
 
@@ -23,9 +23,9 @@ GOES = next(family for family in FAMILIES.values() if family.ttl and family.type
 
 LEAKING = """
 import os, subprocess, sys
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
+from coordinator.store.embedded.server import EmbeddedServer
 
 def test_leaves_a_key(redis_url, project):
     with redis_client(parse(redis_url)) as client:

@@ -10,10 +10,10 @@ import time
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store.address import parse
-from coordinator.store.clients import Ask
 from coordinator.store.errors import AccessRefused, StoreTooOld, StoreUnreachable
-from coordinator.store.link import Link
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import Ask
+from coordinator.store.link.shared import Link
 from coordinator.store.scripts import pack
 from tests.store.conftest import OpenLink, StartFake
 from tests.support.fake_redis import Peer

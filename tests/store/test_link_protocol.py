@@ -12,11 +12,11 @@ from typing import cast
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store import connection
-from coordinator.store import link as link_module
-from coordinator.store.address import Address, parse
-from coordinator.store.connection import Connection
-from coordinator.store.link import Link
+from coordinator.store.link import connection
+from coordinator.store.link import shared as link_module
+from coordinator.store.link.address import Address, parse
+from coordinator.store.link.connection import Connection
+from coordinator.store.link.shared import Link
 from coordinator.store.scripts import pack
 from tests.store.conftest import OpenLink, StartFake
 from tests.support.fake_redis import FakeRedis, Peer, bulk

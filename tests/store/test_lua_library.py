@@ -16,10 +16,10 @@ from coordinator.identity.copies import LIBRARY as IDENTITY
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Library, Script, Store
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_library import Constants
+from coordinator.store.libraries.build import Constants
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.webhooks.records import LIBRARY as WEBHOOKS

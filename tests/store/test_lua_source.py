@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.store import lua_source
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_source import Header, Source
+from coordinator.store.libraries import source as lua_source
+from coordinator.store.libraries.source import Header, Source
 
 HEADER = {
     "purpose": "Something.",

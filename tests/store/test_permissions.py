@@ -12,9 +12,10 @@ import workers.tools.demo  # noqa: F401 (so has this)
 from coordinator.errors import ToolFailure
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
-from coordinator.store import CommandsDenied, Script, Store, permissions
-from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store import CommandsDenied, Script, Store
+from coordinator.store.checks import permissions
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.link.address import parse
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 from tests.store.conftest import MakeStore

@@ -13,10 +13,11 @@ import pytest
 from coordinator import __version__
 from coordinator.metrics import process, recording
 from coordinator.metrics.hot import Hot
-from coordinator.store import Script, Store, drains, keys
-from coordinator.store.drains import Drains, host_scope
+from coordinator.store import Script, Store, keys
 from coordinator.store.facts import read_facts
-from coordinator.store.processes import STATUS_SECONDS, Process, ProcessStatus, StatusReport, read_processes
+from coordinator.store.fleet import drains
+from coordinator.store.fleet.drains import Drains, host_scope
+from coordinator.store.fleet.processes import STATUS_SECONDS, Process, ProcessStatus, StatusReport, read_processes
 from coordinator.store.scripts import STORE
 from tests.support.wait import wait_until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.store import Store, keys
-from coordinator.store.project_list import NOTED_SECONDS, List, ProjectList
+from coordinator.store.projects.lists import NOTED_SECONDS, List, ProjectList
 
 pytestmark = pytest.mark.anyio
 

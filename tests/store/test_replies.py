@@ -10,7 +10,7 @@ import redis.exceptions
 
 from coordinator.errors import ToolFailure
 from coordinator.store import ScriptFailure, ServerError
-from coordinator.store.replies import failure, lacks_function
+from coordinator.store.link.replies import failure, lacks_function
 from coordinator.store.scripts import decoded
 from tests.store.calls import REFUSE
 

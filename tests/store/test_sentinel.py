@@ -14,8 +14,9 @@ import pytest
 import redis
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Store, StoreUnreachable, clients, keys
-from coordinator.store.address import parse
+from coordinator.store import Store, StoreUnreachable, keys
+from coordinator.store.link import clients
+from coordinator.store.link.address import parse
 from coordinator.store.opening import open_patiently
 from coordinator.store.subscription import Subscription
 from tests.store.calls import BUMP

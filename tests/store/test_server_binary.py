@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.store import StoreTooOld, server_binary
-from coordinator.store.server_binary import Binary, ServerMissing, find, probe
+from coordinator.store import StoreTooOld
+from coordinator.store.embedded import binary
+from coordinator.store.embedded.binary import Binary, ServerMissing, find, probe
 
 
 def fake(path: Path, says: str, status: int = 0) -> Path:
@@ -91,7 +92,7 @@ def test_a_named_server_that_cannot_be_used_is_reported(tmp_path: Path, problem:
 
 
 def test_a_silent_binary_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_binary, "PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(binary, "PROBE_SECONDS", 0.1)
     path = tmp_path / "server"
     path.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     path.chmod(0o755)

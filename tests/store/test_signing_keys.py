@@ -13,7 +13,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Store, keys, signing_keys
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.signing_keys import Key, KeyRing, SigningKeys
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,9 @@ from functools import partial
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Script, ScriptError, ScriptFailure, ServerError, Store, keys, places
+from coordinator.store import Script, ScriptError, ScriptFailure, ServerError, Store, keys
 from coordinator.store import store as store_module
+from coordinator.store.cluster import places
 from coordinator.store.outcomes import LEFT
 from coordinator.store.scripts import pack_key
 from tests.store.calls import BLOB, BUMP, ECHO, FAULTY, REFUSE
@@ -118,7 +119,7 @@ async def test_cached_project_names_are_bounded(store: Store, project: str, monk
         packed.append(name)
         return pack_key(name)
 
-    monkeypatch.setattr("coordinator.store.places.pack_key", noted)
+    monkeypatch.setattr("coordinator.store.cluster.places.pack_key", noted)
     await store.run(BUMP, f"{project}-9", "count")  # in a cluster, unwritten projects are looked at each time
     for _ in range(2):
         packed.clear()

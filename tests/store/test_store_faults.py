@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 
 from coordinator.errors import ToolFailure
 from coordinator.store import AccessRefused, Store
-from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.link.address import parse
 from tests.store.calls import BUMP, ECHO
 from tests.store.conftest import MakeStore
 from tests.support.servers import Kind, binary_for, kill

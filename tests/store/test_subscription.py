@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 import coordinator.store.subscription
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.subscription import Subscription
 from tests.store.conftest import MakeStore
 from tests.support.servers import kill

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from coordinator.store.embedded_cluster import EmbeddedCluster, Node
-from coordinator.store.slot_map import slot_of
+from coordinator.store.embedded.cluster import EmbeddedCluster, Node
+from coordinator.store.link.slot_map import slot_of
 from tests.support.wait import wait_until_sync
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Self
 from urllib.parse import quote
 
-from coordinator.store.address import Address, parse
+from coordinator.store.link.address import Address, parse
 
 
 class Hold:

@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from coordinator.store import server_binary
+from coordinator.store.embedded import binary
 from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
 
@@ -29,7 +29,7 @@ class Watched:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._binary = server_binary.find().path
+        self._binary = binary.find().path
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self.servers = (free_port(), free_port())
         self.sentinels = (free_port(), free_port())

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-from coordinator.store import Store, server_binary
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.embedded_cluster import EmbeddedCluster
+from coordinator.store import Store
+from coordinator.store.embedded import binary
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.embedded.server import EmbeddedServer
 
 DEBIAN_REDIS = Path("/usr/bin/redis-server")
 
@@ -59,13 +60,13 @@ CLUSTERS = {"cluster": (1, 0), "shards": (3, 1)}
 """Shards and replicas of each, by kind of server."""
 
 
-def binary_for(server: str) -> server_binary.Binary:
+def binary_for(server: str) -> binary.Binary:
     """The binary of a kind of server; skips the test with a reason if it is not installed."""
     if server == "valkey":
-        return server_binary.find()
+        return binary.find()
     if not DEBIAN_REDIS.exists() or shutil.which(str(DEBIAN_REDIS)) is None:
         pytest.skip(f"no {DEBIAN_REDIS} here; the package redis-server brings it")
-    return server_binary.probe(DEBIAN_REDIS)
+    return binary.probe(DEBIAN_REDIS)
 
 
 def server_of(kind: str, directory: Path) -> Server:

@@ -23,8 +23,8 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from coordinator.cli.exits import Exit
-from coordinator.store.address import parse
-from coordinator.store.embedded import find_running
+from coordinator.store.embedded.server import find_running
+from coordinator.store.link.address import parse
 from tests.support.fleets import fleet_command, fork_line, program_line
 from tests.support.wait import wait_until
 from tests.transport.rig import meta

@@ -11,7 +11,8 @@ import pytest
 from coordinator.feed import FeedReader
 from coordinator.settings import Settings
 from coordinator.settings.webhooks import Webhook
-from coordinator.store import Store, leader_task
+from coordinator.store import Store
+from coordinator.store.fleet import leader_task
 from coordinator.webhooks import Webhooks, delivery
 from tests.items.client import Client
 from tests.webhooks.receiver import SECRET, Receiver

@@ -14,7 +14,7 @@ import redis
 from coordinator.settings import Settings
 from coordinator.settings.webhooks import Webhook
 from coordinator.store import Store, keys
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.webhooks import delivery, sender
 from coordinator.webhooks.metrics import LAG, STATES
 from coordinator.webhooks.records import DISABLE_SECONDS, Record, WebhookRecords

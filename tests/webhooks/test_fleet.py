@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from coordinator.store import keys
-from coordinator.store.embedded import find_running
+from coordinator.store.embedded.server import find_running
 from tests.support.fleets import Http, RunningFleet, fleet_command, scrape
 from tests.support.wait import wait_until_sync
 from tests.webhooks.receiver import SECRET, Receiver

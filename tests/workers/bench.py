@@ -13,7 +13,7 @@ from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.steps.run_kind import RunKind
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
-from coordinator.store.connection_states import ConnectionStatus
+from coordinator.store.fleet.connection_states import ConnectionStatus
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules import planner, spec

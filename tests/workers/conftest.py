@@ -13,9 +13,9 @@ from redis.retry import Retry
 
 from coordinator.settings.connections import Connection
 from coordinator.store import Store, keys
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
-from coordinator.store.embedded_cluster import EmbeddedCluster
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from tests.support.cluster import leads
 from tests.support.fleets import RunningCommand
 from tests.support.servers import DEFAULT_KIND, Server, server_of

@@ -9,10 +9,10 @@ from typing import Any
 
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
-from coordinator.store.embedded import find_running
+from coordinator.store.embedded.server import find_running
 from coordinator.store.idempotency import NO_KEY
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowStore, NewFlow, StepRecord
 from tests.support.fleets import RunningFleet

@@ -12,7 +12,7 @@ from redis import Redis
 
 from coordinator.steps.handoff import queue_names
 from coordinator.store import Store
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from tests.support.fleets import RunningCommand, environment
 from tests.support.wait import wait_until, wait_until_sync
 from tests.workers.conftest import Start

@@ -17,7 +17,7 @@ from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import QUEUE
 from coordinator.steps.queue_place import queues_of
 from coordinator.store import Store
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.idempotency import NO_KEY
 from tests.support.fleets import RunningCommand, environment
 from tests.support.wait import wait_until, wait_until_sync

@@ -15,7 +15,7 @@ import pytest
 
 from coordinator.steps.model import job_id
 from coordinator.store import Store
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.toolsets.flows.rules import spec
 from tests.support.downstream import RawHttp
 from tests.support.held import HoldingProxy

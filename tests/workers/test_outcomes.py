@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
-from coordinator.store.connection_states import ConnectionStatus
+from coordinator.store.fleet.connection_states import ConnectionStatus
 from tests.support.downstream import RawHttp
 from tests.support.odd_http import Answer, OddHttp
 from workers.connections import Connections

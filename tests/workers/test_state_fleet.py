@@ -13,9 +13,9 @@ import pytest
 
 from coordinator.steps.handoff import own_queue
 from coordinator.store import keys
-from coordinator.store.address import parse
-from coordinator.store.clients import client as redis_client
-from coordinator.store.embedded import find_running
+from coordinator.store.embedded.server import find_running
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import client as redis_client
 from tests.gateway.fleet import GatewayFleet, Json
 from tests.support.stateful import stateful
 from tests.support.wait import process_alive, wait_until_sync

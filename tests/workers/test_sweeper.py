@@ -18,10 +18,10 @@ from coordinator.steps.model import StepRun
 from coordinator.steps.store import StepStore
 from coordinator.steps.times import SWEEP_BATCH
 from coordinator.store import Store, keys
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.embedded_cluster import EmbeddedCluster
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.errors import ServerError
-from coordinator.store.project_list import ProjectList
+from coordinator.store.projects.lists import ProjectList
 from tests.support.wait import wait_until
 from tests.workers.bench import Bench, chain
 from workers.sweeper import Sweeper

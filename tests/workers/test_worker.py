@@ -17,8 +17,8 @@ from redis.retry import Retry
 import workers
 from coordinator.metrics import Exposition
 from coordinator.steps.handoff import QUEUE, queue_names
-from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.link.address import parse
 from tests.support.fleets import RunningCommand, environment, samples
 from tests.support.servers import kill
 from tests.support.wait import process_alive, wait_until_sync

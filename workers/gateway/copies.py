@@ -20,7 +20,7 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
-from coordinator.store.leader_lease import LeaderLeases
+from coordinator.store.fleet.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, PAGE, AuditStore, Entry
 from workers.metrics import AUDIT_COPIES
 

@@ -18,7 +18,7 @@ from coordinator.settings import Settings
 from coordinator.settings.gateway.model import PROXY
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.steps.run_kind import timeout as attempt_timeout
-from coordinator.store.connection_states import ConnectionStatus
+from coordinator.store.fleet.connection_states import ConnectionStatus
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.operations import Operations, StartRequest
 from coordinator.toolsets.gateway.rules import checks

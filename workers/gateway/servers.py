@@ -20,7 +20,7 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.store.leader_lease import LeaderLeases
+from coordinator.store.fleet.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, LeftOut, ServerTools
 from coordinator.toolsets.gateway.rules.lenient import mended
 from coordinator.toolsets.gateway.rules.schemas import MAX_DEPTH, schema_problem, too_deep

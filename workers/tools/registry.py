@@ -12,7 +12,7 @@ import structlog
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.steps.names import StepNames
-from coordinator.store.connection_states import ConnectionStatus
+from coordinator.store.fleet.connection_states import ConnectionStatus
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_call
 from coordinator.toolsets.flows.run_kind import ToolCall

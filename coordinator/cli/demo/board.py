@@ -10,8 +10,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
 from coordinator.cli.demo.work import Planned
-from coordinator.store import clients, keys
-from coordinator.store.address import parse
+from coordinator.store import keys
+from coordinator.store.link import clients
+from coordinator.store.link.address import parse
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 
 _SLICE = 5000

@@ -23,7 +23,7 @@ from coordinator.processes.fleetfile import Fleet, read_fleet
 from coordinator.processes.stores import given_url
 from coordinator.processes.supervision.spawner import package_environment
 from coordinator.settings import Settings, redacted
-from coordinator.store.embedded import find_running
+from coordinator.store.embedded.server import find_running
 
 START_SECONDS = 60.0
 _STOP_SECONDS = 40.0

@@ -23,7 +23,7 @@ from coordinator.processes.stores import running_url, store_failed
 from coordinator.processes.supervision.running import metrics_dir
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import StoreError, StoreIdentity
-from coordinator.store.identity import identity_file
+from coordinator.store.checks.identity import identity_file
 
 
 @with_settings(listed=STORE_SETTINGS)

@@ -11,8 +11,8 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings
-from coordinator.store.connection_states import ConnectionState
-from coordinator.store.processes import read_processes
+from coordinator.store.fleet.connection_states import ConnectionState
+from coordinator.store.fleet.processes import read_processes
 from coordinator.toolsets.gateway.rules.resolve import all_connections
 from coordinator.toolsets.timestamp import iso
 from coordinator.wording import moment, printable

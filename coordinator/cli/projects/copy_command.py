@@ -25,10 +25,11 @@ from coordinator.projects.copying import Copy, End
 from coordinator.projects.errors import ProjectProblem
 from coordinator.projects.passing import PassingStore
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.store import AccessRefused, KeySpaceDiffers, StoreChanged, StoreError, key_space
-from coordinator.store.address import parse
-from coordinator.store.fencing import Fencing
+from coordinator.store import AccessRefused, KeySpaceDiffers, StoreChanged, StoreError
+from coordinator.store.checks import key_space
+from coordinator.store.fences.copies import Fencing
 from coordinator.store.keys import check_project
+from coordinator.store.link.address import parse
 
 PASSWORD = "FLEET_TO_PASSWORD"  # noqa: S105 (a name)
 """The variable of the environment with the target's password."""

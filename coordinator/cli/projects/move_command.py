@@ -20,8 +20,8 @@ from coordinator.errors import ToolFailure
 from coordinator.projects import moving
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store, StoreError
-from coordinator.store.address import parse
 from coordinator.store.keys import check_project
+from coordinator.store.link.address import parse
 
 
 @with_settings(only=STORE_SETTINGS)

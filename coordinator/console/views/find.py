@@ -13,7 +13,7 @@ from coordinator.console.searches import search
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.errors import ToolFailure
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.store.project_list import find
+from coordinator.store.projects.lists import find
 from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES

@@ -13,7 +13,7 @@ from coordinator.console.parts import ago, chip, left, number, plain
 from coordinator.console.readings import fleet_state
 from coordinator.console.tables import cell, choices, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
-from coordinator.store.connection_states import ConnectionState
+from coordinator.store.fleet.connection_states import ConnectionState
 from coordinator.toolsets.gateway.rules.catalogue import LeftOut
 from coordinator.toolsets.gateway.store.listing import InstanceRow, count_instances, list_instances
 

@@ -15,7 +15,7 @@ from coordinator.console.spent import Spent, counted, whose
 from coordinator.console.standstill import QUIET_MS, standstill
 from coordinator.console.tables import choices
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
-from coordinator.store.processes import ProcessStatus
+from coordinator.store.fleet.processes import ProcessStatus
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store.samples import DAY_ROWS, DAY_STEP, HOUR_ROWS, HOUR_STEP, Sample, filled

@@ -23,7 +23,7 @@ from coordinator.console.view import (
     region_head,
 )
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.store.project_list import find
+from coordinator.store.projects.lists import find
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store.project_state import ProjectState, read_project_state
 

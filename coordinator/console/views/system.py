@@ -16,9 +16,9 @@ from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, r
 from coordinator.metrics.conditions import CONDITIONS, Condition
 from coordinator.operations import AuditLog, Record
 from coordinator.operations.log import PAGE
-from coordinator.store.drains import FLEET_SCOPE, ending
 from coordinator.store.facts import StoreFacts
-from coordinator.store.processes import Process, ProcessStatus
+from coordinator.store.fleet.drains import FLEET_SCOPE, ending
+from coordinator.store.fleet.processes import Process, ProcessStatus
 from coordinator.units import size
 
 SECONDS = 5

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from coordinator.processes.supervision.store_supervisor import StoreSupervisor
 from coordinator.settings import Settings
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.embedded_cluster import EmbeddedCluster
-from coordinator.store.kept_moment import MomentKeeper
+from coordinator.store.checks.kept_moment import MomentKeeper
+from coordinator.store.embedded.cluster import EmbeddedCluster
+from coordinator.store.embedded.server import EmbeddedServer
 
 
 class ClusterSupervisor:

@@ -12,8 +12,8 @@ import structlog
 from coordinator.processes.metrics import PROCESSES, RESTARTS, start_restarts
 from coordinator.processes.supervision.backoff import Backoff
 from coordinator.store import StoreError
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.kept_moment import MomentKeeper
+from coordinator.store.checks.kept_moment import MomentKeeper
+from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.metrics import DISK_FREE, DISK_RATIO
 
 _log = structlog.get_logger(__name__)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
-from coordinator.store.leader_task import LeaderTask
-from coordinator.store.project_list import ProjectList
+from coordinator.store.fleet.leader_task import LeaderTask
+from coordinator.store.projects.lists import ProjectList
 from coordinator.toolsets.gateway.metrics import OLDEST_APPROVAL, OPEN_APPROVALS
 from coordinator.toolsets.gateway.store.audit import AuditStore
 

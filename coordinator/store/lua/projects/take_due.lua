@@ -6,7 +6,7 @@ args:      pause_ms most notes finished
            most = how many projects to take; notes = packed list of {project, when something in it ends (ms), whether
            this is new}; finished
            = packed list of {project, until when it was taken, when the next thing in it ends (ms) or 0}
-reply:     Due (due_projects.py)
+reply:     Due (projects/due.py)
 errors:    none
 owns:      due_projects
 full:      it stores short names, and deletes them

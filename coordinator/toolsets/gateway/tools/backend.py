@@ -11,8 +11,8 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
+from coordinator.store.fleet.leader_lease import LeaderLeases
 from coordinator.store.idempotency import idempotency_key
-from coordinator.store.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.metrics import SERVERS_UNAVAILABLE
 from coordinator.toolsets.gateway.operations import Operations

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coordinator.store import Script, ServerError, Store, keys
-from coordinator.store.link import Link
+from coordinator.store.link.shared import Link
 from coordinator.toolsets.items.audit.subject import Read
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
 

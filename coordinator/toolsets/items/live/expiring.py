@@ -2,7 +2,7 @@
 
 Operations notice by themselves what has ended by time (``lua/claims/expiry.lua``). This makes reads show it soon, too:
 what has become of an item whose agent died. Each process notes when claims that it places end, in a list of the fleet's
-projects (``coordinator.store.due_projects``); whichever process first sees that a project is due runs a sweep there. So
+projects (``coordinator.store.projects.due``); whichever process first sees that a project is due runs a sweep there. So
 a process may die, and another one sweeps in its place. A project is swept at most once in ``PAUSE_MS``, one in which
 nothing ends never, by one process at a time.
 """
@@ -19,8 +19,8 @@ from typing import Any
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError
-from coordinator.store.due_projects import DueProjects, Finished, Note
-from coordinator.store.fences import Fenced
+from coordinator.store.fences.known import Fenced
+from coordinator.store.projects.due import DueProjects, Finished, Note
 from coordinator.toolsets.items.rules import due_times
 
 PAUSE_MS = 700

@@ -19,9 +19,9 @@ from itertools import islice
 from coordinator.metrics import Gauge
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.store.due_projects import DueProjects, Note
-from coordinator.store.leader_task import LeaderTask
-from coordinator.store.project_list import ProjectList
+from coordinator.store.fleet.leader_task import LeaderTask
+from coordinator.store.projects.due import DueProjects, Note
+from coordinator.store.projects.lists import ProjectList
 from coordinator.toolsets.items.metrics import levels, usage
 from coordinator.toolsets.items.metrics.claims import ATTEMPTS, CLAIM_HOLD, CLAIM_LOSERS, QUARANTINES
 from coordinator.toolsets.items.metrics.resources import CAPACITY, HELD, LEFT, MODES, RESERVATIONS, WAITED, WAITING

@@ -25,7 +25,7 @@ import msgspec
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError
-from coordinator.store.fences import Fenced
+from coordinator.store.fences.known import Fenced
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.store.subscription import Subscription
 from coordinator.toolsets.items.metrics.claims import AGENTS_WAITING, CLAIM_WAIT, CLAIMS

@@ -12,7 +12,7 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Library, Script, ScriptFailure, Store, keys
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, run_once
-from coordinator.store.project_list import ProjectList
+from coordinator.store.projects.lists import ProjectList
 from coordinator.toolsets.items.fields import FOR_LUA
 from coordinator.toolsets.items.rules.ids import Match, no_such_item, parse, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource

@@ -14,7 +14,7 @@ from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import LIBRARY, pack
 
 EMPTY_SECONDS = 3_600
-"""How long a project without items is still measured: well above ``project_list.NOTED_SECONDS``."""
+"""How long a project without items is still measured: well above ``lists.NOTED_SECONDS``."""
 PROJECTS = 1_000
 """How many projects are measured: the last changed ones."""
 ENDS = {"c": "completed", "r": "released", "e": "expired"}

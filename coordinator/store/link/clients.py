@@ -1,6 +1,6 @@
 """redis-py clients of the server that an ``Address`` names; with Sentinels, of the one that they say is the primary.
 
-Sentinels are asked anew for each connection, so clients and the link (``link.py``) follow a failover. In a cluster, a
+Sentinels are asked anew for each connection, so clients and the link (``shared.py``) follow a failover. In a cluster, a
 client is for the keys of one hash tag: each of its connections goes to the node that has them.
 """
 
@@ -20,9 +20,9 @@ from redis.exceptions import AuthenticationError, RedisError
 from redis.retry import Retry
 
 from coordinator.store import keys
-from coordinator.store.address import Address
 from coordinator.store.errors import AccessRefused, StoreUnreachable
-from coordinator.store.slot_map import (
+from coordinator.store.link.address import Address
+from coordinator.store.link.slot_map import (
     ToOwner,
     ToOwnerAsync,
     ToOwnerAsyncTls,

@@ -4,11 +4,11 @@ Each operation becomes a function of the server, and each module that one of the
 only makes its ``run``, the table with the state of the call (module ``run``). The names of the library and of its
 functions end in a digest of its text, because function names are server-wide: so each release calls its own.
 
-While a project is being copied (``fences.py``), the server has another variant of each library: the same functions,
-but they look for the project's fence first. It is made from the text of the usual one, of any release, by defining its
-``guard``, which is asked for while functions are registered and costs calls nothing. It has a library name of its own.
-The server does not let two libraries have the same functions, so neither variant can be loaded over the other by
-mistake: who wants to replace one deletes it by its name first.
+While a project is being copied (``fences/known.py``), the server has another variant of each library: the same
+functions, but they look for the project's fence first. It is made from the text of the usual one, of any release, by
+defining its ``guard``, which is asked for while functions are registered and costs calls nothing. It has a library name
+of its own. The server does not let two libraries have the same functions, so neither variant can be loaded over the
+other by mistake: who wants to replace one deletes it by its name first.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coordinator.store import keys, lua_reach, lua_source, record_layout
+from coordinator.store import keys, record_layout
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_source import LOCALS, REQUEST, Files, Header, Line, Source
+from coordinator.store.libraries import reach
+from coordinator.store.libraries import source as lua_source
+from coordinator.store.libraries.source import LOCALS, REQUEST, Files, Header, Line, Source
 
 _DIGEST = "@digest@"  # placeholder for the digest until it is known
 _REPLACEABLE = ("run", "change")  # modules of which a package may have its own instead of the store's
@@ -69,7 +71,7 @@ CONSTANTS: Mapping[str, Constants] = {"record_layout": record_layout.for_lua()}
 """Such modules, which all libraries may use."""
 MADE = ("families", "fences")
 """The other modules that are no files."""
-_SHARED = Path(__file__).parent / "lua"
+_SHARED = Path(__file__).parents[1] / "lua"
 
 
 class Library:
@@ -133,14 +135,14 @@ class Library:
 
     def _required(self) -> dict[str, Source]:
         modules: dict[str, Source] = {}
-        self._add("run", "lua_library.py", modules, ())
+        self._add("run", "build.py", modules, ())
         for source in self._operations.values():
             for module in source.requires:
                 self._add(module, source.name, modules, ())
         return modules
 
     def _build(self) -> list[Line]:
-        used, modules = lua_reach.reached(self._operations.values(), self._modules)
+        used, modules = reach.reached(self._operations.values(), self._modules)
         lines: list[Line] = []
         for name, source in modules.items():
             lines += _wrapped(source, f"m.{name}=(function()", "end)()")
@@ -151,9 +153,9 @@ class Library:
         declared = (_constants(name, one, words) for name, one in self.constants.items() if name in required)
         made = [_families(words), *declared]
         if "fences" in required:
-            made.append(Line(_FENCES, "lua_library.py"))
+            made.append(Line(_FENCES, "build.py"))
         begin = _BEGIN.format(prefix=self._prefix, digest=_DIGEST).splitlines()
-        return [*(Line(text, "lua_library.py") for text in begin), *made, *lines]
+        return [*(Line(text, "build.py") for text in begin), *made, *lines]
 
     def _add(self, name: str, user: str, modules: dict[str, Source], waiting: tuple[str, ...]) -> None:
         """Appends a module, after those that it uses. ``waiting`` are the modules that use it in turn."""
@@ -235,7 +237,7 @@ def _families(words: set[str]) -> Line:
 def _constants(module: str, constants: Constants, words: set[str]) -> Line:
     """A module that Python declares, with the constants that are used."""
     used = (f"{name}={_literal(value)}" for name, value in constants.items() if name in words)
-    return Line(f"m.{module}={{{','.join(used)}}}", "lua_library.py")
+    return Line(f"m.{module}={{{','.join(used)}}}", "build.py")
 
 
 def _literal(value: int | str | Sequence[str]) -> str:
@@ -245,7 +247,7 @@ def _literal(value: int | str | Sequence[str]) -> str:
 
 def _wrapped(source: Source, before: str, after: str) -> list[Line]:
     begin, end = ([Line(text, source.name) for text in part.splitlines()] for part in (before, after))
-    return [*begin, *lua_reach.required(source), *source.lines, *end]
+    return [*begin, *reach.required(source), *source.lines, *end]
 
 
 def _found(folder: Path) -> Files:

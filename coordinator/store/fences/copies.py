@@ -1,4 +1,4 @@
-"""What a copy of a project does with fences (``fences.py``): functions that look for them, and the fence itself.
+"""What a copy of a project does with fences (``known.py``): functions that look for them, and the fence itself.
 
 Copies of one store exclude each other by a lease. Whatever one writes depends on the fence with the copy's id in the
 same transaction, so a process that was paused and has lost its turn cannot do harm.
@@ -19,10 +19,10 @@ from redis.asyncio.client import Pipeline
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.store.errors import ScriptError, StoreError
-from coordinator.store.fences import CHANGES, GENERATION, State
+from coordinator.store.fences.known import CHANGES, GENERATION, State
 from coordinator.store.functions import present_libraries
-from coordinator.store.lua_library import FENCED_PREFIX, fenced_name, fenced_text, usual_name
-from coordinator.store.replies import mapping, unavailable
+from coordinator.store.libraries.build import FENCED_PREFIX, fenced_name, fenced_text, usual_name
+from coordinator.store.link.replies import mapping, unavailable
 from coordinator.store.scripts import Script
 from coordinator.store.store import Store
 

@@ -21,8 +21,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from coordinator.settings.paths import make_own
-from coordinator.store import server_binary
-from coordinator.store.embedded import (
+from coordinator.store.embedded import binary as server_binary
+from coordinator.store.embedded.server import (
     SHARDS,
     DataDirUnusable,
     EmbeddedServer,
@@ -30,7 +30,7 @@ from coordinator.store.embedded import (
     owner_lock,
     password_of,
 )
-from coordinator.store.slot_map import SLOTS
+from coordinator.store.link.slot_map import SLOTS
 
 SHARDS_MOST = 8
 NODE_TIMEOUT_MS = 5000

@@ -140,7 +140,7 @@ def read(path: Path, folder: Path) -> Source:
     body = _NEEDLESS.sub(_needed, text[begin:])
     if found := _TAKEN.search(body):
         letter = found[1] or found[2]
-        raise ScriptError(f"{name}: {letter} is a name of libraries (lua_source.py), and nothing else can have it")
+        raise ScriptError(f"{name}: {letter} is a name of libraries (source.py), and nothing else can have it")
     body = _CALLED.sub(lambda called: LOCALS[called[1]], body)
     lines: list[Line] = []
     requires: list[str] = []

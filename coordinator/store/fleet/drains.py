@@ -20,7 +20,7 @@ import structlog
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store import keys
 from coordinator.store.errors import StoreError
-from coordinator.store.processes import GONE_SECONDS, STATUS_SECONDS, read_processes
+from coordinator.store.fleet.processes import GONE_SECONDS, STATUS_SECONDS, read_processes
 from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
@@ -99,8 +99,8 @@ class Drains:
     ) -> None:
         """Watches, until it is cancelled, whether the process ``slot`` of this host is being drained.
 
-        It also reports that the process runs, once a second while it writes (``identity.py``). While the store does not
-        answer, nothing changes.
+        It also reports that the process runs, once a second while it writes (``checks/identity.py``). While the store
+        does not answer, nothing changes.
 
         Args:
             apply: called at each change, with the scope that drains the process; '' when none does any more.

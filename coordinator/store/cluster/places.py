@@ -1,14 +1,14 @@
 """Where the calls of each project go, and, in a cluster, whether its keys there are those that the fleet had.
 
 A shard can be emptied or replaced while the others go on, and slots move between shards. So in a cluster each project
-has a key that names the store (``identity.py``), its marker, in the project's own slot, and the projects that have one
-are listed among the keys of the fleet. The marker is read before the first call for a project on a connection, and
-again after slots have moved; not before each call, because the place of the project is kept until then. If it is
+has a key that names the store (``checks/identity.py``), its marker, in the project's own slot, and the projects that
+have one are listed among the keys of the fleet. The marker is read before the first call for a project on a connection,
+and again after slots have moved; not before each call, because the place of the project is kept until then. If it is
 missing and the project is not listed, the project is new: before its first write it gets a marker. If it is missing
 although the project is listed, or names another store, the calls of this project, and no others, are rejected with
 ``store_changed``, until an operator accepts what is there (``fleet store accept``).
 
-In any store, the calls of projects that are known to be fenced are refused (``fences.py``).
+In any store, the calls of projects that are known to be fenced are refused (``fences/known.py``).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
-from coordinator.store.clients import end_tasks
+from coordinator.store.checks.identity import StoreIdentity
 from coordinator.store.errors import ServerError
-from coordinator.store.fences import Fenced
-from coordinator.store.identity import StoreIdentity
-from coordinator.store.link import Link
+from coordinator.store.fences.known import Fenced
+from coordinator.store.link.clients import end_tasks
+from coordinator.store.link.replies import RETRY_MS, changed
+from coordinator.store.link.shared import Link
 from coordinator.store.metrics import STORE_CHANGED
-from coordinator.store.replies import RETRY_MS, changed
 from coordinator.store.scripts import Script, pack_key
 
 MAX_CACHED_PLACES = 10_000

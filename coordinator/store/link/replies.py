@@ -55,7 +55,7 @@ def lacks_function(error: Exception) -> bool:
 
 
 def is_fenced(error: Exception) -> bool:
-    """Whether a function has refused a fenced project (``fences.py``)."""
+    """Whether a function has refused a fenced project (``fences/known.py``)."""
     return str(error).startswith("FENCED ")
 
 

@@ -20,9 +20,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from coordinator.settings.paths import replace_file
-from coordinator.store import clients
-from coordinator.store.address import parse
-from coordinator.store.identity import read_moment, report_loss
+from coordinator.store.checks.identity import read_moment, report_loss
+from coordinator.store.link import clients
+from coordinator.store.link.address import parse
 
 LOOK_SECONDS = 2.0
 """How often the store is asked, and how long a time waits until it is kept: twice what the server takes to write to

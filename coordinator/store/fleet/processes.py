@@ -16,7 +16,7 @@ from coordinator import __version__
 from coordinator.metrics import process, recording
 from coordinator.metrics.hot import Hot, merged
 from coordinator.store import keys
-from coordinator.store.connection_states import ConnectionState, ConnectionStatus, connection_states
+from coordinator.store.fleet.connection_states import ConnectionState, ConnectionStatus, connection_states
 from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 

@@ -1,6 +1,6 @@
 """The store's identity: whether a connection leads to the fleet's store, and whether that kept what it acknowledged.
 
-In a cluster, the shard with the fleet's keys is checked like this, and projects one by one (``places.py``).
+In a cluster, the shard with the fleet's keys is checked like this, and projects one by one (``cluster/places.py``).
 
 The first process that serves from an empty store gives it an identity, a fleet key. Every process remembers it, also in
 its data directory, or gets it from the setting ``store_id``. It checks the identity on each new connection before it
@@ -31,11 +31,11 @@ import structlog
 
 from coordinator.settings.paths import is_of_another_user, replace_file
 from coordinator.store import keys
-from coordinator.store.address import parse
-from coordinator.store.clients import Ask
-from coordinator.store.embedded import known_url
+from coordinator.store.embedded.server import known_url
 from coordinator.store.errors import StoreChanged
-from coordinator.store.fences import CHANGES
+from coordinator.store.fences.known import CHANGES
+from coordinator.store.link.address import parse
+from coordinator.store.link.clients import Ask
 from coordinator.store.metrics import STORE_CHANGED, STORE_WENT_BACK
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class StoreIdentity:
         return self._accepts
 
     def owns(self, found: bytes | None) -> bool:
-        """Whether keys with this marker belong to the store (``places.py``), or to one that it replaces."""
+        """Whether keys with this marker belong to the store (``cluster/places.py``), or to one that it replaces."""
         return found is not None and found.decode(errors="replace") in {self.known, *self._replaced}
 
     @property

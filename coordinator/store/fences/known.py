@@ -2,11 +2,11 @@
 
 The fence is a key of the project: the id of the copy and how far that is (``State``). A script must not run on a fenced
 project, but in normal times it must not pay for the question either. So each function library has a second variant, in
-which every function looks for the fence first, in the same atomic step (``lua_library.py``). Which variant is in use is
-stated by a *generation* among the keys of the fleet: '' means the usual one, anything else the one that looks.
+which every function looks for the fence first, in the same atomic step (``libraries/build.py``). Which variant is in
+use is stated by a *generation* among the keys of the fleet: '' means the usual one, anything else the one that looks.
 
 Whoever copies a project sets the generation, then replaces the functions of all servers, lists them again until none
-of the usual variant is left, and only then sets the fence (``fencing.py``). A process that finds a
+of the usual variant is left, and only then sets the fence (``copies.py``). A process that finds a
 function missing asks for the generation after that, loads the variant that is wanted, and asks again. It cannot undo
 the copier's work by being late, because a server does not take the usual variant of a library beside the other.
 
@@ -23,8 +23,8 @@ from typing import Any, Literal, get_args
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
-from coordinator.store.clients import Ask
 from coordinator.store.errors import ServerError
+from coordinator.store.link.clients import Ask
 
 State = Literal["leaving", "reserved", "arriving", "copy", "moved"]
 """leaving: it is being copied from here. reserved: it is about to be copied to here, unless there is one already.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from coordinator.store.lua_source import Line, Source
+from coordinator.store.libraries.source import Line, Source
 
 _WORD = re.compile(r"(?<!\w)(?<![^.]\.)(\w+)(?:\.(\w+))?")
 

@@ -34,16 +34,17 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from coordinator.settings.paths import is_locked, is_of_another_user, make_own, own_file
-from coordinator.store import clients, server_binary
-from coordinator.store.address import parse
+from coordinator.store.embedded import binary as server_binary
 from coordinator.store.errors import StoreError
+from coordinator.store.link import clients
+from coordinator.store.link.address import parse
 
 _log = structlog.get_logger(__name__)
 
 _UNREADABLE = re.compile(r"[\s=\x00-\x1f\x7f]")
 """Characters in the path of a socket that break RQ and other parsers of CLIENT LIST."""
 SHARDS = "shards"
-"""The folder with the servers of a cluster (``embedded_cluster.py``)."""
+"""The folder with the servers of a cluster (``cluster.py``)."""
 MAX_SOCKET_PATH = 100
 """Bytes; the kernel's limit is 104 to 108."""
 READY_SECONDS = 300.0
@@ -397,7 +398,7 @@ def orphaned(data_dir: Path | str) -> list[Path]:
 def known_url(data_dir: Path | str) -> str | None:
     """The URL (with password) of the server on a data directory, whether it runs or not; None: it has none yet.
 
-    Of a cluster (``embedded_cluster.py``), with all of its nodes.
+    Of a cluster (``cluster.py``), with all of its nodes.
     """
     directory = Path(data_dir).absolute()
     if is_of_another_user(directory):  # who could name any server here

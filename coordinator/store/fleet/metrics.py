@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator.store.drains import Drains
 from coordinator.store.facts import number, read_fields
-from coordinator.store.leader_task import LeaderTask
-from coordinator.store.link import Link
+from coordinator.store.fleet.drains import Drains
+from coordinator.store.fleet.leader_task import LeaderTask
+from coordinator.store.link.shared import Link
 from coordinator.store.metrics import APPEND_FILE, CLIENTS, DRAINS, MEMORY, MEMORY_LIMIT, MEMORY_RATIO
 from coordinator.store.store import Store
 

@@ -26,9 +26,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 
 from coordinator.store import keys
-from coordinator.store.address import Address, Place
 from coordinator.store.errors import AccessRefused, AddressError, StoreError, StoreUnreachable, access_problem
-from coordinator.store.tls_names import NamedTls, NamedTlsAsync
+from coordinator.store.link.address import Address, Place
+from coordinator.store.link.tls_names import NamedTls, NamedTlsAsync
 
 SLOTS = 16384
 NODE_SECONDS = 1.0

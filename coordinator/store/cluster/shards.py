@@ -25,14 +25,15 @@ import structlog
 from redis.exceptions import RedisError
 
 from coordinator.errors import ToolFailure
-from coordinator.store import clients, keys
-from coordinator.store.address import Address, Place
-from coordinator.store.clients import Ask, Confirm, Resolver
+from coordinator.store import keys
 from coordinator.store.errors import AccessRefused, ServerError, StoreError, StoreUnreachable
-from coordinator.store.link import Link
+from coordinator.store.link import clients
+from coordinator.store.link.address import Address, Place
+from coordinator.store.link.clients import Ask, Confirm, Resolver
+from coordinator.store.link.replies import mapping, unavailable
+from coordinator.store.link.shared import Link
+from coordinator.store.link.slot_map import SLOTS, Map, read_map, slot_of, unanswered
 from coordinator.store.metrics import MAPS, REDIRECTS, SHARD_AWAY, SLOTS_UNCOVERED, TORN
-from coordinator.store.replies import mapping, unavailable
-from coordinator.store.slot_map import SLOTS, Map, read_map, slot_of, unanswered
 
 _log = structlog.get_logger(__name__)
 

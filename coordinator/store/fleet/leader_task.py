@@ -11,7 +11,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.store.errors import StoreError
-from coordinator.store.leader_lease import LeaderLeases
+from coordinator.store.fleet.leader_lease import LeaderLeases
 from coordinator.store.store import Store
 
 _log = structlog.get_logger(__name__)

@@ -1,4 +1,4 @@
-"""One transport to the store, with the queue of calls that wait for replies; ``link.py`` explains the design."""
+"""One transport to the store, with the queue of calls that wait for replies; ``shared.py`` explains the design."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import hiredis
 
 from coordinator.errors import ToolFailure
 from coordinator.store.errors import ServerError, StoreError
-from coordinator.store.replies import unavailable
+from coordinator.store.link.replies import unavailable
 
 FLUSH_AT = 4
 """With this many commands, the output is written before the end of the event loop's turn."""

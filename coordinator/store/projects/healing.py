@@ -1,4 +1,4 @@
-"""Finds projects that are missing from the lists (``project_list.py``), although their keys show that they belong on
+"""Finds projects that are missing from the lists (``lists.py``), although their keys show that they belong on
 them.
 
 A project is listed by the process that starts something there, on the shard of the fleet's keys. A failover of that
@@ -20,9 +20,9 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.store.errors import ServerError
-from coordinator.store.leader_task import LeaderTask
-from coordinator.store.link import Link
-from coordinator.store.project_list import KNOWN_MOST, List, ProjectList
+from coordinator.store.fleet.leader_task import LeaderTask
+from coordinator.store.link.shared import Link
+from coordinator.store.projects.lists import KNOWN_MOST, List, ProjectList
 from coordinator.store.store import Store
 
 _log = structlog.get_logger(__name__)

@@ -19,7 +19,7 @@ from coordinator.store.store import Store
 ADVICE = "allow them with ACL SETUSER, on all keys and channels that begin with fc: (~fc:* &fc:*)"
 
 _DENIED = Script(STORE, "denied_commands", list[str], scope="fleet")
-_PRODUCT = Path(__file__).parents[1]
+_PRODUCT = Path(__file__).parents[2]
 # Begins with literal characters, because the search for those is twenty times as fast.
 _CALL = re.compile(r"\('([A-Z]{3,})'")
 """``redis.call('SET'``, or a function of ours that takes the name of a command."""

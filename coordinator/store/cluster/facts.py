@@ -13,12 +13,12 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from coordinator.store import clients
-from coordinator.store.address import Address, Place
 from coordinator.store.errors import StoreUnreachable
-from coordinator.store.lua_library import Library, usual_name
+from coordinator.store.libraries.build import Library, usual_name
+from coordinator.store.link import clients
+from coordinator.store.link.address import Address, Place
+from coordinator.store.link.slot_map import SLOTS, slot_of, unanswered
 from coordinator.store.scripts import Script
-from coordinator.store.slot_map import SLOTS, slot_of, unanswered
 
 _SETTINGS = [
     "cluster-node-timeout",

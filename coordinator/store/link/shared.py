@@ -39,9 +39,6 @@ from typing import Any
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.store.address import Address
-from coordinator.store.clients import Ask, Confirm, Resolver, end_tasks
-from coordinator.store.connection import MAX_IN_FLIGHT, SILENT, Connection, over_capacity
 from coordinator.store.errors import (
     AccessRefused,
     AddressError,
@@ -52,7 +49,10 @@ from coordinator.store.errors import (
     StoreUnreachable,
     access_problem,
 )
-from coordinator.store.replies import changed, mapping, unavailable
+from coordinator.store.link.address import Address
+from coordinator.store.link.clients import Ask, Confirm, Resolver, end_tasks
+from coordinator.store.link.connection import MAX_IN_FLIGHT, SILENT, Connection, over_capacity
+from coordinator.store.link.replies import changed, mapping, unavailable
 from coordinator.store.scripts import pack
 
 _log = structlog.get_logger(__name__)
@@ -82,7 +82,7 @@ class Link:
         max_in_flight: how many calls may wait for a reply at once.
         on_connected: called for each new connection, before waiting calls are sent.
         on_lost: called when a connection is lost. If it is given, calls are not passed on to the next connection: what
-            was checked for them (``places.py``) may not hold there.
+            was checked for them (``cluster/places.py``) may not hold there.
         check: checks the identity of the store on a new connection before anything else is sent; raises StoreChanged.
             It is called again after FLUSHALL or FLUSHDB, because these replace the connection.
     """

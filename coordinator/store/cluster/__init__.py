@@ -1,0 +1,1 @@
+"""Stores of several shards: each call goes to the shard that has its project."""

@@ -1,0 +1,1 @@
+"""Servers that the fleet starts for itself: one, or a cluster of them."""

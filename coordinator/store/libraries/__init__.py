@@ -1,0 +1,1 @@
+"""Function libraries of Redis, built from the Lua files of packages."""

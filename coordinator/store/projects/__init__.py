@@ -1,0 +1,1 @@
+"""Which projects there are, and which of them need work by time."""
