@@ -52,7 +52,7 @@ from coordinator.toolsets.items.tools import toolset as items_toolset
 from coordinator.toolsets.tool import AGENT_HEADER, Services
 from coordinator.toolsets.worker.tools import toolset as worker_toolset
 from coordinator.transport import FrontEnd
-from coordinator.transport.fast_path import ParsedCall, Plan
+from coordinator.transport.fast_path.calls import ParsedCall, Plan
 from tests.transport.rig import modern, send
 
 BOUNDS = {

@@ -18,7 +18,7 @@ from coordinator.processes.fleetfile import read_fleet
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.settings.effective_auth import console_url
 from coordinator.store import Store
-from coordinator.transport.sealing import Seals
+from coordinator.transport.rounds.sealing import Seals
 
 NOTE = f"signs you in once, within {SECONDS} s"
 """What people should know about a link."""

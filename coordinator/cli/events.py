@@ -29,7 +29,7 @@ from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.wording import printable
 
 if TYPE_CHECKING:
-    from coordinator.transport.feed_request import FeedRequest
+    from coordinator.transport.feed.request import FeedRequest
 
 
 _COUNT = 100
@@ -58,7 +58,7 @@ def events(
     by_url: ByUrl = AT_STORE,
 ) -> int:
     # Here, because it imports the transport with MCP's SDK, for which other commands would have to wait, too.
-    from coordinator.transport.feed_request import read_request
+    from coordinator.transport.feed.request import read_request
 
     if count is not None:
         check_range("--count", count, 1, 100_000)
@@ -95,7 +95,7 @@ async def _show(store: Store, asked: FeedRequest, follow: bool, last: int | None
         CommandFailed: there is no such id.
         ToolFailure: the store does not answer.
     """
-    from coordinator.transport.feed_ids import check_ids
+    from coordinator.transport.feed.ids import check_ids
 
     reader = FeedReader(store)
     found = await reader.position(asked.project, asked.after, asked.named)

@@ -19,7 +19,7 @@ from coordinator.processes.supervision.roles import start_tracing
 from coordinator.settings import AGENT_VARIABLE, TOKEN_VARIABLE, LoadedSettings
 from coordinator.settings.contradictions import toolset_problems
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT, PROJECT_RULE
-from coordinator.transport.stdio import claim_standard_streams
+from coordinator.transport.stdio.server import claim_standard_streams
 
 _FOR_THE_NETWORK = (
     "host",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 from typing import NamedTuple
 
-from coordinator.transport.compression import SMALLEST, takes_gzip
-from coordinator.transport.media import HTML, JSON
-from coordinator.transport.replies import Header, Send, reply
+from coordinator.transport.http.compression import SMALLEST, takes_gzip
+from coordinator.transport.http.media import HTML, JSON
+from coordinator.transport.http.replies import Header, Send, reply
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; worker-src 'self'; "

@@ -32,10 +32,10 @@ from coordinator.console.viewer import Viewer
 from coordinator.console.views import NAVIGATION, VIEWS, needs
 from coordinator.errors import ToolFailure, invalid
 from coordinator.feed import FeedReader
-from coordinator.transport.bodies import Bodies
 from coordinator.transport.endpoints import Endpoints
-from coordinator.transport.replies import Header, Receive, Scope, Send
-from coordinator.transport.welcome import Place, Welcome
+from coordinator.transport.http.bodies import Bodies
+from coordinator.transport.http.replies import Header, Receive, Scope, Send
+from coordinator.transport.http.welcome import Place, Welcome
 
 _log = structlog.get_logger(__name__)
 

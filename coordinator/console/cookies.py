@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import is_loopback
-from coordinator.transport.replies import Header
+from coordinator.transport.http.replies import Header
 
 
 class Cookie:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from coordinator.errors import ToolFailure
-from coordinator.transport.media import is_json
+from coordinator.transport.http.media import is_json
 
 MARK = b"fleet-console"
 """The header that changes carry, which no form and no page of another site can send."""

@@ -22,8 +22,8 @@ from coordinator.feed.cursor import parse
 from coordinator.feed.events import Event
 from coordinator.feed.kinds import NAMES, ROLES, uuid
 from coordinator.transport import streams
-from coordinator.transport.feed_ids import limited
-from coordinator.transport.replies import Scope, Send
+from coordinator.transport.feed.ids import limited
+from coordinator.transport.http.replies import Scope, Send
 from coordinator.transport.streams import FULL_MS, EventStream, Streams, send_away
 
 PACE_SECONDS = 0.5

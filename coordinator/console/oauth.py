@@ -27,8 +27,8 @@ from coordinator.settings.console import OAuth
 from coordinator.settings.effective_auth import auth_verifier, console_url, resource_url
 from coordinator.store import Store
 from coordinator.store.once import spend
-from coordinator.transport.replies import Header
-from coordinator.transport.sealing import Seals
+from coordinator.transport.http.replies import Header
+from coordinator.transport.rounds.sealing import Seals
 
 BEGIN, CALLBACK = f"{PATH}/oauth", f"{PATH}/callback"
 ATTEMPT_SECONDS = 600

@@ -30,9 +30,9 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller, OfEntry
 from coordinator.toolsets.gateway.rules.guards import HUMAN
+from coordinator.transport.http.replies import Header
 from coordinator.transport.metrics import AUTH_REFUSED
-from coordinator.transport.replies import Header
-from coordinator.transport.sealing import Seals
+from coordinator.transport.rounds.sealing import Seals
 
 _log = structlog.get_logger(__name__)
 

@@ -21,9 +21,9 @@ from coordinator.console.tickets import PATH
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN
-from coordinator.transport.bodies import Bodies
-from coordinator.transport.media import is_json
-from coordinator.transport.replies import Header, Receive, Scope
+from coordinator.transport.http.bodies import Bodies
+from coordinator.transport.http.media import is_json
+from coordinator.transport.http.replies import Header, Receive, Scope
 
 _log = structlog.get_logger(__name__)
 

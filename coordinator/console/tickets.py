@@ -11,7 +11,7 @@ import msgspec
 
 from coordinator.store import Store
 from coordinator.store.once import spend
-from coordinator.transport.sealing import Seals
+from coordinator.transport.rounds.sealing import Seals
 
 SECONDS = 60
 """How long a ticket is valid."""

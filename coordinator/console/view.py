@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from coordinator.console.layouts import Layouts
 from coordinator.console.viewer import Viewer
-from coordinator.transport.welcome import Place
+from coordinator.transport.http.welcome import Place
 
 if TYPE_CHECKING:
     from coordinator.console.reads import Reads

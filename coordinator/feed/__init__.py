@@ -3,7 +3,7 @@
 Every change of a project is appended to its event stream by the operation that makes it (``events.lua`` of the store).
 ``FeedReader`` reads the streams of the projects that somebody in this process listens to, over one connection, and
 gives each listener what its filter lets through. README.md is about the feed as its users see it: kinds of events,
-cursors and gaps. ``transport/feed.py`` serves it over HTTP.
+cursors and gaps. ``transport/feed/endpoint.py`` serves it over HTTP.
 
 Delivery is in the order of the stream, and at least once: a listener that comes back with its last cursor misses
 nothing, or is told that something is missing.

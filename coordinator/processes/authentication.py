@@ -17,7 +17,7 @@ from coordinator.processes.errors import ProcessProblem
 from coordinator.settings import TOKEN_VARIABLE, Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
-from coordinator.transport.stdio import Principal
+from coordinator.transport.stdio.server import Principal
 
 
 def build_authenticator(settings: Settings, store: Store) -> Authenticator:

@@ -60,11 +60,11 @@ from coordinator.toolsets.registry import described_toolsets, load_toolsets
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol
-from coordinator.transport.delegations import Delegations
+from coordinator.transport.http.delegations import Delegations
+from coordinator.transport.mcp.task_methods import NAMES as TASK_METHODS
 from coordinator.transport.metrics import CONNECTIONS, INFLIGHT, REQUEST_DURATION, REQUESTS
 from coordinator.transport.projects import Projects
-from coordinator.transport.sealing import Seals
-from coordinator.transport.task_methods import NAMES as TASK_METHODS
+from coordinator.transport.rounds.sealing import Seals
 from coordinator.webhooks import Webhooks
 
 _log = structlog.get_logger(__name__)

@@ -18,10 +18,10 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import Exposition
 from coordinator.processes.supervision.sockets import listening
 from coordinator.settings import Settings
-from coordinator.transport.admin import AdminApp
-from coordinator.transport.guards import Gate
-from coordinator.transport.health import Health
-from coordinator.transport.protocol import bounded
+from coordinator.transport.http.admin import AdminApp
+from coordinator.transport.http.guards import Gate
+from coordinator.transport.http.health import Health
+from coordinator.transport.http.protocol import bounded
 
 if TYPE_CHECKING:
     from coordinator.store import Store

@@ -30,8 +30,8 @@ from coordinator.store.embedded.server import DataDirBusy, find_running
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport.projects import Projects
-from coordinator.transport.sealing import Seals
-from coordinator.transport.stdio import Principal, serve_stdio
+from coordinator.transport.rounds.sealing import Seals
+from coordinator.transport.stdio.server import Principal, serve_stdio
 
 _log = structlog.get_logger(__name__)
 

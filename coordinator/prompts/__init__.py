@@ -1,7 +1,7 @@
 """Instructions for agents: how to work with the tools of the toolsets that a front-end serves.
 
 Each text is one Markdown file beside this one, with its name, title and description at the top. MCP prompts are made of
-them (``coordinator.transport.prompts``), the ``instructions`` of servers (a line at the top) and the agent kit
+them (``coordinator.transport.mcp.prompts``), the ``instructions`` of servers (a line at the top) and the agent kit
 (``kit``). A text holds for every front-end; parts of it are for some only:
 
     <!-- if flows -->           the toolset flows is served, and the caller may use it

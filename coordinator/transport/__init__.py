@@ -2,20 +2,16 @@
 
 A request takes one of two ways to a tool, and gets the same answer on both:
 
-- The SDK's server (``sdk``) implements the whole protocol. ``slow_path`` and ``guards`` stand in front of it and
-  check what it leaves unchecked.
-- The fast path (``fast_path``, ``envelope``) answers well-formed calls of quick tools at a tenth of the cost.
-  ``fast_path_http`` also skips the parsing of HTTP heads that were seen before.
+- The SDK's server (``mcp``) implements the whole protocol. ``http/slow_path.py`` and ``http/guards.py`` stand in front
+  of it and check what it leaves unchecked.
+- The fast path (``fast_path``) answers well-formed calls of quick tools at a tenth of the cost; its ``http`` also skips
+  the parsing of HTTP heads that were seen before.
 
-Both run tools through ``calls``. ``authorization`` checks on both who is calling, and with which permissions; ``media``
-negotiates media types, and ``cors`` decides which pages in browsers may read the answer.
-
-``protocol`` limits the time and size of arriving requests, and the number of idle clients. ``endpoints`` maps paths to
-tools. ``health`` answers probes and scrapes; ``admin`` serves these on a separate port.
-``welcome`` is the page for people who open the address. ``stdio`` serves one local client. ``streams`` is what answers
-that last have in common: those of ``feed``, of ``listening`` (subscriptions), and of the console. ``app`` puts it all
-together. The schemas of tools and the decoding of arguments do not depend on the transport, so they are in
-``coordinator.toolsets`` (``schema``, ``arguments``).
+Both run tools through ``calls``, and read the ``envelope`` of a call. ``endpoints`` maps paths to tools. What carries a
+call over several requests is in ``rounds``, sealed. ``http`` has the application that puts it all together, ``stdio``
+serves one local client, ``feed`` the change feed. ``streams`` is what answers that last have in common: those of the
+feed, of subscriptions (``mcp/listening.py``), and of the console. The schemas of tools and the decoding of arguments do
+not depend on the transport, so they are in ``coordinator.toolsets`` (``schema``, ``arguments``).
 
 Guaranteed:
 
@@ -28,7 +24,7 @@ Not guaranteed: that a call answered with ``deadline_exceeded`` or ``store_unava
 it with the same request id to find out.
 """
 
-from coordinator.transport.app import FrontEnd
-from coordinator.transport.fast_path_http import http_protocol
+from coordinator.transport.fast_path.http import http_protocol
+from coordinator.transport.http.app import FrontEnd
 
 __all__ = ["FrontEnd", "http_protocol"]

@@ -25,8 +25,8 @@ from coordinator.toolsets.deferral import Pending, Stopped
 from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Completed, Criticality, Reply, Tool, document_uri
 from coordinator.transport.deadlines import Deadlines
+from coordinator.transport.http.replies import to_json
 from coordinator.transport.metrics import REQUEST_DURATION, REQUESTS, SLOT_REQUESTS
-from coordinator.transport.replies import to_json
 from coordinator.transport.rounds import Rounds
 
 _log = structlog.get_logger(__name__)

@@ -19,7 +19,7 @@ from coordinator.store.keys import DEFAULT_PROJECT, PROJECT, PROJECT_RULE
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.schema import Outputs, describe
 from coordinator.toolsets.tool import Resource, Tool, Toolset
-from coordinator.transport.replies import Refusal
+from coordinator.transport.http.replies import Refusal
 
 NameStyle = Literal["dotted", "underscore"]
 

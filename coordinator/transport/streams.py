@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from coordinator import metrics
 from coordinator.errors import ToolFailure
 from coordinator.feed.listener import End
-from coordinator.transport.replies import CONNECTION, STREAM_HEADERS, Connection, Scope, Send
+from coordinator.transport.http.replies import CONNECTION, STREAM_HEADERS, Connection, Scope, Send
 
 TICK_SECONDS = 1.0
 HEARTBEAT_SECONDS = 15.0

@@ -26,9 +26,9 @@ from coordinator.settings.connections import Connection
 from coordinator.settings.identity import ActorAuthentication, VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller, OfEntry
-from coordinator.transport.authorization import Authorization
 from coordinator.transport.endpoints import Endpoints
-from coordinator.transport.fast_path import Plan
+from coordinator.transport.fast_path.calls import Plan
+from coordinator.transport.http.authorization import Authorization
 from tests.authentication.support import KEYS, Authenticators, Tokens, key_of, with_auth
 from tests.support.wait import wait_until
 

@@ -16,7 +16,7 @@ from coordinator.errors import ToolFailure
 from coordinator.feed import FeedReader
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
-from coordinator.transport.replies import CONNECTION, Message
+from coordinator.transport.http.replies import CONNECTION, Message
 from tests.items.client import Client
 from tests.support.counts import counted
 from tests.support.wait import wait_until

@@ -17,7 +17,7 @@ from coordinator.settings.auth import Auth
 from coordinator.settings.console import Console, OAuth
 from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store
-from coordinator.transport.sealing import Seals
+from coordinator.transport.rounds.sealing import Seals
 from tests.console.authority import CLIENT, SECRET, Authority
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from coordinator.identity.token_file import TokenEntry
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.embedded.server import find_running
-from coordinator.transport.sealing import Seals
+from coordinator.transport.rounds.sealing import Seals
 from tests.support.fleets import RunningFleet
 
 R = TypeVar("R")

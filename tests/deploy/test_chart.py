@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from coordinator.metrics_catalogue import CATALOGUE
 from coordinator.processes.supervision.supervisor import KILL_SECONDS
 from coordinator.settings import SettingsError, load_settings
-from coordinator.transport.health import PROBES
+from coordinator.transport.http.health import PROBES
 from tests.deploy.chart import CHART, NAMESPACE, RELEASE, RENDERED_HERE, Rendered, check, newest, render
 from tests.support.fleets import RunningCommand, samples
 from tests.support.ports import free_port

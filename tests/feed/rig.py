@@ -25,9 +25,9 @@ from coordinator.toolsets.items.store.tokens import TokenStore
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import FrontEnd, http_protocol
-from coordinator.transport.delegations import Delegations
+from coordinator.transport.http.delegations import Delegations
 from coordinator.transport.projects import Projects
-from coordinator.transport.sealing import Seals
+from coordinator.transport.rounds.sealing import Seals
 from tests.authentication.support import Authenticators
 from tests.support.wait import wait_until
 

@@ -25,7 +25,9 @@ from coordinator.store import Store, keys
 from coordinator.toolsets import deferral
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
-from coordinator.transport import app, listening, streams, subscription
+from coordinator.transport import streams
+from coordinator.transport.http import app
+from coordinator.transport.mcp import listening, subscription
 from tests.authentication.support import KEYS
 from tests.feed.guarded import Guarded, bearer, token
 from tests.feed.rig import Front, serving

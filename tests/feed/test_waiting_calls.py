@@ -13,7 +13,7 @@ from mcp.client import Client as McpClient
 
 from coordinator.feed import waits
 from coordinator.store import Store
-from coordinator.transport import progress
+from coordinator.transport.mcp import progress
 from tests.feed.guarded import Guarded, bearer, token
 from tests.feed.rig import Front, Json
 from tests.items.client import Client

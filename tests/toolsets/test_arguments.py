@@ -15,7 +15,7 @@ from coordinator.toolsets.arguments import decoded, explained
 from coordinator.toolsets.items.contract.claims import ClaimItem
 from coordinator.toolsets.lenient import meant
 from coordinator.toolsets.schema import input_schema
-from coordinator.transport.asking import filled_in
+from coordinator.transport.rounds.asking import filled_in
 from tests.transport.rig import Add, Echo, Part, Rig, Tree
 
 

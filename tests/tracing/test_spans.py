@@ -25,9 +25,9 @@ from coordinator.processes.supervision.roles import start_tracing
 from coordinator.settings import Settings
 from coordinator.settings.tracing import Tracing as Section
 from coordinator.toolsets.tool import Call
-from coordinator.transport.app import Answer
 from coordinator.transport.calls import Calls
-from coordinator.transport.fast_path import ParsedCall, Plan
+from coordinator.transport.fast_path.calls import ParsedCall, Plan
+from coordinator.transport.http.app import Answer
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from tests.tracing.collector import Collector

@@ -30,9 +30,9 @@ from coordinator.toolsets.tool import Call, Tool, Toolset
 from coordinator.transport import FrontEnd
 from coordinator.transport.calls import Calls
 from coordinator.transport.endpoints import Endpoint
-from coordinator.transport.fast_path_http import http_protocol
-from coordinator.transport.listening import Listening
-from coordinator.transport.sdk import build_server
+from coordinator.transport.fast_path.http import http_protocol
+from coordinator.transport.mcp.listening import Listening
+from coordinator.transport.mcp.server import build_server
 from tests.transport.jobs import Jobs, check_declared, seals
 from tests.transport.rig import FakeStore, open_to_all
 

@@ -18,7 +18,7 @@ from coordinator.toolsets.deferral import Pending, Stopped
 from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Deferral, Reply, Tool
 from coordinator.transport.envelope import TASKS
-from coordinator.transport.sealing import Seals
+from coordinator.transport.rounds.sealing import Seals
 
 REQUIRED = ("failing_job", "protocol_error_job", "confirm_delete", "multi_input", "test_tool_with_task")
 """Tools that answer with a task or not at all."""

@@ -14,7 +14,7 @@ import uvloop
 
 from coordinator.processes.operators_port import server_config
 from coordinator.transport import FrontEnd
-from coordinator.transport.fast_path_http import http_protocol
+from coordinator.transport.fast_path.http import http_protocol
 from tests.support.wait import wait_until_sync
 from tests.transport.rig import Rig
 

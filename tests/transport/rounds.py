@@ -17,7 +17,7 @@ from coordinator.store import Store
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import FrontEnd
-from coordinator.transport.sealing import Seals
+from coordinator.transport.rounds.sealing import Seals
 from tests.authentication.support import Authenticators, Tokens
 from tests.support.wait import wait_until
 from tests.transport.rig import call, meta, modern, send

@@ -13,7 +13,7 @@ import sys
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
-from coordinator.transport.stdio import claim_standard_streams, serve_stdio
+from coordinator.transport.stdio.server import claim_standard_streams, serve_stdio
 from tests.transport.rig import Nothing, Pong, Rig
 
 

@@ -16,8 +16,8 @@ from coordinator.settings import Settings
 from coordinator.settings.workflows import Signing, Workflows
 from coordinator.store import Store
 from coordinator.toolsets.gateway.store.audit import AuditStore
-from coordinator.transport import asking
 from coordinator.transport.metrics import QUESTIONS
+from coordinator.transport.rounds import asking
 from tests.gateway.lab import section, states
 from tests.sessions import lab
 from tests.support.counts import counted

@@ -13,8 +13,8 @@ from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.transport import FrontEnd
-from coordinator.transport.replies import Scope
-from coordinator.transport.sdk import SdkApp
+from coordinator.transport.http.replies import Scope
+from coordinator.transport.mcp.server import SdkApp
 from tests.transport import fuzz
 from tests.transport.guarded import ADD, ECHO, ISSUER, JWT, RESOURCE, WELL_KNOWN, Front, ask, refusals
 from tests.transport.live import Live, serving

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from coordinator.transport.endpoints import EndpointError, Endpoints, Target, published_name
-from coordinator.transport.replies import Refusal
+from coordinator.transport.http.replies import Refusal
 from tests.transport.rig import Rig, dotted_toolset, flows_toolset
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from coordinator.transport.http.protocol import AHEAD_BYTES
 from coordinator.transport.metrics import REQUEST_DURATION, REQUESTS
-from coordinator.transport.protocol import AHEAD_BYTES
 from tests.support.counts import all_counted
 from tests.support.wait import wait_until_sync
 from tests.transport import fuzz

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.transport.guards import Gate, head_size, nested_deeper, sane_request_id, without_padding
+from coordinator.transport.http.guards import Gate, head_size, nested_deeper, sane_request_id, without_padding
 
 
 @pytest.mark.parametrize(

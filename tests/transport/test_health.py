@@ -10,7 +10,8 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
-from coordinator.transport import FrontEnd, health
+from coordinator.transport import FrontEnd
+from coordinator.transport.http import health
 from tests.support.wait import wait_until
 from tests.transport.rig import FakeStore, Response, Rig, call, legacy, make_app, modern, send
 

@@ -13,7 +13,7 @@ from mcp.client import Client
 from coordinator.settings import Settings
 from coordinator.toolsets.schema import describe, lean_output_schema
 from coordinator.transport import FrontEnd
-from coordinator.transport.compression import takes_gzip
+from coordinator.transport.http.compression import takes_gzip
 from tests.support.contracts import toolsets
 from tests.transport.live import Live, serving
 from tests.transport.nodejs import INSTALL_SECONDS, Node

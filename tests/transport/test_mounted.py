@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from coordinator.settings.console import Console
-from coordinator.transport.replies import ClientDisconnected, Receive, Refused, Scope, Send, reply
+from coordinator.transport.http.replies import ClientDisconnected, Receive, Refused, Scope, Send, reply
 from tests.transport.rig import make_app, send
 
 pytestmark = pytest.mark.anyio

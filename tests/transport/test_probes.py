@@ -12,8 +12,8 @@ import pytest
 from coordinator import __version__
 from coordinator.toolsets.schema import describe
 from coordinator.transport import FrontEnd
-from coordinator.transport.bodies import Bodies
-from coordinator.transport.replies import ClientDisconnected, Message, Refused
+from coordinator.transport.http.bodies import Bodies
+from coordinator.transport.http.replies import ClientDisconnected, Message, Refused
 from tests.transport.rig import LEGACY, MODERN, Response, Rig, call, legacy, make_app, meta, modern, send
 
 pytestmark = pytest.mark.anyio

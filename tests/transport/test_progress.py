@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp.client import Client
 
-from coordinator.transport import progress
+from coordinator.transport.mcp import progress
 from tests.support.wait import wait_until
 from tests.transport.live import open_gate, serving
 from tests.transport.rig import Rig, call, legacy, make_app, meta, modern, send

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from mcp.server import _streamable_http_modern
 
-from coordinator.transport.protocol import AHEAD_BYTES, BoundedHttpProtocol
+from coordinator.transport.http.protocol import AHEAD_BYTES, BoundedHttpProtocol
 from tests.support.wait import wait_until_sync
 from tests.transport.live import Live, open_gate, serving
 from tests.transport.rig import Rig, call, legacy, make_app, modern

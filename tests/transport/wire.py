@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Any, Self
 
-from coordinator.transport.app import FrontEnd
+from coordinator.transport.http.app import FrontEnd
 from tests.transport import fuzz
 from tests.transport.rig import Response, send
 

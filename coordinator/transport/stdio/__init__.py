@@ -1,0 +1,1 @@
+"""MCP over standard streams, for one local client."""
