@@ -97,6 +97,8 @@ class Model:
         assert self.claim is not None
         self.attempt()
         self.claim.live = False
+        if self.role == "terminal":
+            self.claim = None  # its record goes when its time is over
         self.judge()
 
     def release(self, agent: str, reason: str | None) -> str:
