@@ -53,6 +53,7 @@ from coordinator.toolsets.tool import AGENT_HEADER, Services
 from coordinator.toolsets.worker.tools import toolset as worker_toolset
 from coordinator.transport import FrontEnd
 from coordinator.transport.fast_path.calls import ParsedCall, Plan
+from coordinator.transport.http.parts import Parts
 from tests.transport.rig import modern, send
 
 BOUNDS = {
@@ -261,7 +262,7 @@ async def _served(url: str) -> AsyncIterator[FrontEnd]:
         for toolset in toolsets.values():
             if toolset.drain is not None:
                 stack.push_async_callback(toolset.drain)
-        yield FrontEnd(settings, store, toolsets, authenticator=authenticator)
+        yield FrontEnd(Parts(settings, store, toolsets, authenticator=authenticator))
 
 
 async def _rounds(caller: _Caller) -> None:

@@ -61,6 +61,7 @@ from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol
 from coordinator.transport.http.delegations import Delegations
+from coordinator.transport.http.parts import Parts
 from coordinator.transport.mcp.task_methods import NAMES as TASK_METHODS
 from coordinator.transport.metrics import CONNECTIONS, INFLIGHT, REQUEST_DURATION, REQUESTS
 from coordinator.transport.projects import Projects
@@ -149,19 +150,21 @@ async def _serve(settings: Settings, slot: str, metrics_dir: Path, lifecycle: Li
             (script.name for script in Script.registered()),
         )
         app: FrontEnd = FrontEnd(
-            settings,
-            store,
-            toolsets,
-            render_metrics=exposition.text,
-            config=in_force.report,
-            identity=actors.report,
-            authenticator=authenticator,
-            process=slot,
-            admission=admission,
-            hints=projects,
-            feed=feed,
-            seals=seals,
-            delegations=delegations,
+            Parts(
+                settings,
+                store,
+                toolsets,
+                render_metrics=exposition.text,
+                config=in_force.report,
+                identity=actors.report,
+                authenticator=authenticator,
+                process=slot,
+                admission=admission,
+                hints=projects,
+                reader=feed,
+                seals=seals,
+                delegations=delegations,
+            )
         )
         if settings.console.enabled:
             sessions = Sessions(store, seals, authenticator, settings)

@@ -26,6 +26,7 @@ from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import FrontEnd, http_protocol
 from coordinator.transport.http.delegations import Delegations
+from coordinator.transport.http.parts import Parts
 from coordinator.transport.projects import Projects
 from coordinator.transport.rounds.sealing import Seals
 from tests.authentication.support import Authenticators
@@ -175,15 +176,17 @@ async def serving(
     toolsets = toolsets or load_toolsets(services)
     admission = Admission(settings.overload, asyncio.get_running_loop().time)
     app = FrontEnd(
-        settings,
-        store,
-        toolsets,
-        authenticator=authenticator,
-        admission=admission,
-        feed=reader,
-        seals=seals,
-        delegations=delegations,
-        hints=Projects(store),
+        Parts(
+            settings,
+            store,
+            toolsets,
+            authenticator=authenticator,
+            admission=admission,
+            reader=reader,
+            seals=seals,
+            delegations=delegations,
+            hints=Projects(store),
+        )
     )
     sock = socket.create_server(("127.0.0.1", 0))
     config = server_config(

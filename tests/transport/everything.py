@@ -31,6 +31,7 @@ from coordinator.transport import FrontEnd
 from coordinator.transport.calls import Calls
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.fast_path.http import http_protocol
+from coordinator.transport.http.parts import Parts
 from coordinator.transport.mcp.listening import Listening
 from coordinator.transport.mcp.server import build_server
 from tests.transport.jobs import Jobs, check_declared, seals
@@ -363,13 +364,15 @@ def everything_app() -> FrontEnd:
     toolsets = {"everything": everything.toolset()}
     authenticator = open_to_all(settings)
     return FrontEnd(
-        settings,
-        FakeStore(),
-        toolsets,
-        authenticator=authenticator,
-        server_factory=everything.server,
-        feed=FeedReader(Store("redis://nowhere")),
-        seals=seals(),
+        Parts(
+            settings,
+            FakeStore(),
+            toolsets,
+            authenticator=authenticator,
+            server_factory=everything.server,
+            reader=FeedReader(Store("redis://nowhere")),
+            seals=seals(),
+        )
     )
 
 

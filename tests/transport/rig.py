@@ -18,6 +18,7 @@ from coordinator.identity.noop import NoopVerifier
 from coordinator.settings import Settings
 from coordinator.toolsets.tool import Call, Resource, Tool, Toolset
 from coordinator.transport import FrontEnd
+from coordinator.transport.http.parts import Parts
 
 MODERN = "2026-07-28"
 _HEADERS = {
@@ -219,7 +220,7 @@ def make_app(rig: Rig | None = None, **options: Any) -> FrontEnd:
     settings = options.pop("settings", None) or Settings(toolsets=("rig",), **options.pop("with_settings", {}))
     toolsets = {one.name: one for one in (rig.toolset(), dotted_toolset(), flows_toolset())}
     options.setdefault("authenticator", open_to_all(settings))
-    return FrontEnd(settings, options.pop("store", None) or FakeStore(), toolsets, **options)
+    return FrontEnd(Parts(settings, options.pop("store", None) or FakeStore(), toolsets, **options))
 
 
 class Response(msgspec.Struct):

@@ -17,6 +17,7 @@ from coordinator.store import Store
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import FrontEnd
+from coordinator.transport.http.parts import Parts
 from coordinator.transport.rounds.sealing import Seals
 from tests.authentication.support import Authenticators, Tokens
 from tests.support.wait import wait_until
@@ -66,12 +67,14 @@ class Site:
         reader = FeedReader(self._store)
         toolsets = load_toolsets(Services(settings, self._store, trust_self_reported, Waits(reader)))
         app = FrontEnd(
-            settings,
-            self._store,
-            toolsets,
-            authenticator=self._authenticators.make(settings),
-            feed=reader,
-            seals=Seals(self._store, settings),
+            Parts(
+                settings,
+                self._store,
+                toolsets,
+                authenticator=self._authenticators.make(settings),
+                reader=reader,
+                seals=Seals(self._store, settings),
+            )
         )
         self._processes.append(Process(app, toolsets))
         return app

@@ -20,6 +20,7 @@ from coordinator.store import Store
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd
+from coordinator.transport.http.parts import Parts
 from tests.support.fleets import once
 from tests.transport.fuzz import meaning
 from tests.transport.live import serving
@@ -65,7 +66,8 @@ async def fronts(store: Store, project: str) -> AsyncIterator[Fronts]:
     settings = Settings()
     toolsets = load_toolsets(Services(settings, store, trust_self_reported))
     made = [
-        FrontEnd(settings, store, toolsets, authenticator=open_to_all(settings), fast=fast) for fast in (True, False)
+        FrontEnd(Parts(settings, store, toolsets, authenticator=open_to_all(settings), fast=fast))
+        for fast in (True, False)
     ]
     for front in made:
         # The slow path admits a host name first. Hosts do not start with calls.

@@ -14,6 +14,7 @@ from coordinator.settings import Settings
 from coordinator.toolsets.schema import describe, lean_output_schema
 from coordinator.transport import FrontEnd
 from coordinator.transport.http.compression import takes_gzip
+from coordinator.transport.http.parts import Parts
 from tests.support.contracts import toolsets
 from tests.transport.live import Live, serving
 from tests.transport.nodejs import INSTALL_SECONDS, Node
@@ -84,7 +85,7 @@ async def test_accept_encoding_is_parsed_as_in_the_rfc(given: tuple[str, ...], t
 def product() -> FrontEnd:
     """A front over the product's toolsets; its tools cannot be called."""
     settings = Settings()
-    return FrontEnd(settings, FakeStore(), toolsets(), authenticator=open_to_all(settings))
+    return FrontEnd(Parts(settings, FakeStore(), toolsets(), authenticator=open_to_all(settings)))
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd
 from coordinator.transport.calls import HINT
+from coordinator.transport.http.parts import Parts
 from coordinator.transport.projects import Projects
 from tests.support import leaks
 from tests.support.contracts import toolsets
@@ -46,12 +47,14 @@ class Fronts:
         served = load_toolsets(Services(settings, store, trust_self_reported))
         self.all = [
             FrontEnd(
-                settings,
-                store,
-                served,
-                authenticator=open_to_all(settings),
-                fast=fast,
-                hints=Projects(store),
+                Parts(
+                    settings,
+                    store,
+                    served,
+                    authenticator=open_to_all(settings),
+                    fast=fast,
+                    hints=Projects(store),
+                )
             )
             for fast in (True, False)
         ]

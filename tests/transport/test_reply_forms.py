@@ -11,6 +11,7 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
 from coordinator.transport import FrontEnd
+from coordinator.transport.http.parts import Parts
 from tests.transport.rig import Add, FakeStore, call, legacy, modern, open_to_all, send
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +46,7 @@ def app_of(form: Reply | ToolFailure, *, fast: bool) -> FrontEnd:
     toolset = Toolset("rig", "Rig", "", (tool,))
     settings = Settings(toolsets=("rig",))
     authenticator = open_to_all(settings)
-    return FrontEnd(settings, FakeStore(), {"rig": toolset}, authenticator=authenticator, fast=fast)
+    return FrontEnd(Parts(settings, FakeStore(), {"rig": toolset}, authenticator=authenticator, fast=fast))
 
 
 async def answers(form: Reply | ToolFailure, arguments: dict[str, Any], era: Any) -> dict[str, Any]:

@@ -45,6 +45,7 @@ from coordinator.transport.http.cors import Cors
 from coordinator.transport.http.guards import Gate, nested_deeper, unread_coding
 from coordinator.transport.http.media import accepted, is_json
 from coordinator.transport.http.replies import Header, Scope, to_json
+from coordinator.transport.metrics import FAST_PATH
 
 _ERAS: dict[bytes | None, bool] = {
     MODERN.encode(): True,
@@ -206,6 +207,11 @@ class FastPath:
     def counts(self) -> Counter[str]:
         """``hit`` and the reasons for misses."""
         return self.misses + Counter(hit=self.hits)
+
+    def missed(self, reason: str) -> None:
+        """Counts a call that goes to the slow path."""
+        self.misses[reason] += 1
+        FAST_PATH.cells["miss",].value += 1.0
 
     @property
     def remembered(self) -> dict[str, Collection[Any]]:

@@ -14,37 +14,28 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import partial
 from itertools import count
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 import structlog
 from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 
-from coordinator.feed import FeedReader
-from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.grants import Grant
 from coordinator.metrics import tracing
-from coordinator.overload import Admission, ShardedAdmission, Ticket
+from coordinator.overload import Ticket
 from coordinator.settings import Settings
 from coordinator.store.fleet.drains import FLEET_SCOPE
-from coordinator.toolsets.tool import Call, Toolset
-from coordinator.transport.calls import Calls, Done, Hints
-from coordinator.transport.endpoints import Endpoints, Target
-from coordinator.transport.fast_path.calls import FastPath, ParsedCall, Plan
-from coordinator.transport.feed.endpoint import Feed
-from coordinator.transport.http.admin import AdminApp
-from coordinator.transport.http.authorization import Authorization
-from coordinator.transport.http.bodies import Bodies
-from coordinator.transport.http.cors import Cors
-from coordinator.transport.http.delegations import Delegations
-from coordinator.transport.http.guards import Gate, sane_request_id
-from coordinator.transport.http.health import PROBES, PROBES_OF_CLIENTS, Health, Pingable
+from coordinator.toolsets.tool import Call
+from coordinator.transport.calls import Done
+from coordinator.transport.endpoints import Target
+from coordinator.transport.fast_path.calls import ParsedCall, Plan
+from coordinator.transport.http.guards import sane_request_id
 from coordinator.transport.http.mounted import Mounted
+from coordinator.transport.http.parts import Parts
 from coordinator.transport.http.replies import (
     INTERNAL_ERROR,
     JSON,
@@ -59,13 +50,8 @@ from coordinator.transport.http.replies import (
     reply,
     rpc_error,
 )
-from coordinator.transport.http.slow_path import Limits, SlowPath, while_connected
-from coordinator.transport.http.welcome import Welcome
-from coordinator.transport.mcp.listening import Listening
-from coordinator.transport.mcp.server import SdkApps, ServerFactory, build_server, server_info
+from coordinator.transport.http.slow_path import SlowPath, while_connected
 from coordinator.transport.metrics import FAST_PATH
-from coordinator.transport.rounds import Rounds
-from coordinator.transport.rounds.sealing import Seals
 from coordinator.transport.streams import DRAIN_SECONDS
 
 _log = structlog.get_logger(__name__)
@@ -92,123 +78,24 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 class FrontEnd:
     """The application that one front-end process serves.
 
-    Args:
-        store: used for readiness only; already open.
-        toolsets: by name, in the order in which combinations list their tools.
-        authenticator: identifies callers.
-        render_metrics: returns the body of /metrics; called in a thread; empty by default.
-        config: what /readyz says about the configuration in force; called for each answer.
-        identity: what /readyz says about the verification of actors; called for each answer.
-        server_factory: makes the SDK's server for an endpoint.
-        fast: False sends every call to the SDK's server, which gives the same answers.
-        process: the process's name within the fleet, shown by /readyz.
-        admission: sheds calls under overload; None: all are admitted.
-        hints: adds hints about the project to reads; None: no hints.
-        feed: reads what the change feed gives to listeners; None: there is no feed.
-        seals: seals what clients keep; None: nothing is asked of the people behind them.
-        delegations: reads tokens for claims; None: there are none.
-
     Raises:
         EndpointError: the configured toolsets cannot be served together.
         ContractError: a tool's contract cannot be published.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: Pingable,
-        toolsets: Mapping[str, Toolset],
-        *,
-        authenticator: Authenticator,
-        render_metrics: Callable[[], bytes] = bytes,
-        config: Callable[[], Mapping[str, Any]] = dict,
-        identity: Callable[[], Mapping[str, Any]] = dict,
-        server_factory: ServerFactory = build_server,
-        fast: bool = True,
-        process: str = "",
-        admission: Admission | ShardedAdmission | None = None,
-        hints: Hints | None = None,
-        feed: FeedReader | None = None,
-        seals: Seals | None = None,
-        delegations: Delegations | None = None,
-    ) -> None:
-        self._endpoints = endpoints = Endpoints(
-            toolsets, settings.toolsets, settings.tool_name_style, settings.output_schemas, settings.projects
-        )
-        own = [urlsplit(url) for url in (settings.auth.resource, settings.console.public_url) if url]
-        own_names = [parts.hostname for parts in own if parts.hostname]
-        # A proxy may put another host in the place of the public one, but leaves the origin as it is.
-        own_origins = [f"{parts.scheme}://{parts.netloc}" for parts in own]
-        gate = Gate(settings.allowed_hosts, (*settings.allowed_origins, *own_origins), settings.host, own_names)
-        limits = Limits(settings.max_header_bytes, settings.max_json_depth)
-        rounds = Rounds(seals, authenticator.rights) if seals is not None else None
-        self.calls = Calls(settings.request_deadline_ms, admission, settings.longest_wait_ms, hints, rounds)
-        """Runs the calls of tools."""
-        self._bodies = Bodies(settings.max_body_bytes)
-        self.listening = None if feed is None else Listening(feed, settings.feed)
-        """Serves subscriptions."""
-        self._sdk = SdkApps(self.calls, settings.max_body_bytes, server_factory, self.listening)
-        self._health = Health(
-            store,
-            render_metrics,
-            config=config,
-            identity=identity,
-            auth=authenticator.report,
-            process=process,
-        )
-        longest_token = settings.max_header_bytes // 8
-        self.authorization = Authorization(authenticator, endpoints, longest_token, delegations)
-        """Who may call what."""
-        operators = Gate(settings.allowed_hosts, own_origins, settings.admin_host or settings.host, own_names)
-        self.admin = AdminApp(self._health, operators)
-        """The application of the operators' port."""
-        self._cors = cors = Cors(settings.allowed_origins)
-        self.fast_path = FastPath(
-            endpoints,
-            gate,
-            cors,
-            server_info(),
-            max_body=settings.max_body_bytes,
-            max_head=limits.head,
-            max_depth=limits.depth,
-        )
-        self.feed: Feed | None = None
-        """Serves the change feed."""
-        if feed is not None:
-            longest = settings.longest_wait_ms
-            self.feed = Feed(feed, endpoints, self.authorization, admission, settings.feed, longest, hints)
-        probes = PROBES_OF_CLIENTS if settings.admin_port else PROBES
-        self.welcome = Welcome(
-            settings.auth.resource,
-            () if self.authorization.enabled else endpoints.names,
-            not self.authorization.anonymous,
-            sorted(probes),
-        )
-        """Knows where clients find this server."""
-        self._slow_path = SlowPath(
-            endpoints=endpoints,
-            gate=gate,
-            cors=cors,
-            bodies=self._bodies,
-            limits=limits,
-            sdk=self._sdk,
-            health=self._health,
-            missed=self._missed,
-            authorization=self.authorization,
-            calls=self.calls,
-            fast_path=self.fast_path,
-            feed=self.feed,
-            probes=probes,
-            welcome=self.welcome,
-        )
-        self.endpoints = endpoints
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.endpoints = parts.endpoints
         """Knows which projects there are."""
-        self.fast = fast
+        self.calls, self.authorization, self.welcome = parts.calls, parts.authorization, parts.welcome
+        self.listening, self.feed, self.admin = parts.listening, parts.feed, parts.admin
+        self.fast_path, self._health = parts.fast_path, parts.health
+        self._slow_path = SlowPath(parts)
+        self.fast = parts.fast
         """Whether the fast path is in use."""
-        self._drain_seconds = settings.drain_seconds
         self._tracing = tracing.active()
-        self._drains = [toolset.drain for toolset in toolsets.values() if toolset.drain is not None]
-        self._holds = [toolset.hold for toolset in toolsets.values() if toolset.hold is not None]
+        self._drains = [toolset.drain for toolset in parts.toolsets.values() if toolset.drain is not None]
+        self._holds = [toolset.hold for toolset in parts.toolsets.values() if toolset.hold is not None]
         self._mounted: list[Mounted] = []
         self._ending: list[asyncio.Future[None]] = []
         self._numbers = count(1)
@@ -240,7 +127,7 @@ class FrontEnd:
 
     def configure(self, settings: Settings) -> None:
         """Takes over reloaded settings, for every later request."""
-        self._endpoints.open_only(settings.projects)
+        self.endpoints.open_only(settings.projects)
         self.fast_path.forget()
         for one in (self.feed, self.listening):
             if one is not None:
@@ -252,7 +139,7 @@ class FrontEnd:
         Waiting calls end with a retry, so that another process serves them.
         """
         self._health.draining = True
-        self._hold(True, min(DRAIN_SECONDS, self._drain_seconds / 3))
+        self._hold(True, min(DRAIN_SECONDS, self._parts.settings.drain_seconds / 3))
         self._ending = [asyncio.ensure_future(drain()) for drain in self._drains]
 
     async def take_no_new_work(self, scope: str) -> None:
@@ -288,7 +175,7 @@ class FrontEnd:
             await page.aclose()
         if self.feed is not None:
             await self.feed.aclose()
-        await self._sdk.stop()
+        await self._parts.sdk.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -307,7 +194,7 @@ class FrontEnd:
                     await self._answer_slowly(scope, receive, send, None, "credentials")
                     return
             try:
-                body = await self._bodies.read(receive)
+                body = await self._parts.bodies.read(receive)
             except Refused as refused:
                 await refuse(self._marked(send, self._bind_request_id(plan.given_id), plan.cors), refused)
                 return
@@ -343,7 +230,7 @@ class FrontEnd:
 
     async def _warm_up(self) -> None:
         """Warms up the default endpoint, so that no client pays for lazy initialisation."""
-        await (await self._sdk.get(self._endpoints.default)).warm_up()
+        await (await self._parts.sdk.get(self.endpoints.default)).warm_up()
 
     def enter(
         self, parsed: ParsedCall, plan: Plan, grant: Grant | None, authorization: bytes = b""
@@ -368,7 +255,7 @@ class FrontEnd:
         can_ask = parsed.asking is not None and (caller is None or parsed.asking.permits(caller))
         name, trace = self._request_id(plan.given_id), "" if self._tracing is None else _trace(parsed)
         call = Call(plan.project, name, caller, plan.agent, trace, can_ask=can_ask, can_defer=parsed.defers)
-        if parsed.waits and grant is not None and isinstance(target := self._endpoints.resolve(plan.path), Target):
+        if parsed.waits and grant is not None and isinstance(target := self.endpoints.resolve(plan.path), Target):
             published = next(key for key, one in target.endpoint.tools.items() if one is parsed.tool)
             recheck = partial(self.authorization.recheck, authorization, grant, plan.path, target, published)
             call = msgspec.structs.replace(call, recheck=recheck)
@@ -430,7 +317,7 @@ class FrontEnd:
         head = dict(scope["headers"])
         request_id = self._bind_request_id(head.get(b"x-request-id"))
         mounted = self._slow_path.mounts.at(scope["path"])
-        more = self._cors.headers(head.get(b"origin")) if mounted is None else mounted.headers
+        more = self._parts.cors.headers(head.get(b"origin")) if mounted is None else mounted.headers
         marked = self._marked(send, request_id, more)
         started = False
 
@@ -474,10 +361,6 @@ class FrontEnd:
             await send(message)
 
         return marking
-
-    def _missed(self, reason: str) -> None:
-        self.fast_path.misses[reason] += 1
-        FAST_PATH.cells["miss",].value += 1.0
 
 
 def _trace(parsed: ParsedCall) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,18 +20,14 @@ from coordinator.metrics import tracing
 from coordinator.store.outcomes import LEFT
 from coordinator.toolsets.arguments import decoded, may_wait
 from coordinator.toolsets.tool import AGENT_HEADER, Call, Delivery
-from coordinator.transport.calls import Calls
-from coordinator.transport.endpoints import Endpoints, Target
+from coordinator.transport.endpoints import Target
 from coordinator.transport.envelope import MODERN, VERSION_KEY, negotiable
-from coordinator.transport.fast_path.calls import FastPath, ParsedCall
-from coordinator.transport.feed.endpoint import Feed
+from coordinator.transport.fast_path.calls import ParsedCall
 from coordinator.transport.feed.request import is_feed
-from coordinator.transport.http.authorization import Authorization
-from coordinator.transport.http.bodies import Bodies, replayed
+from coordinator.transport.http.bodies import replayed
 from coordinator.transport.http.compression import COMPRESSED, compressing
-from coordinator.transport.http.cors import Cors, is_preflight
+from coordinator.transport.http.cors import is_preflight
 from coordinator.transport.http.guards import (
-    Gate,
     check_get,
     head_of,
     head_size,
@@ -39,9 +35,9 @@ from coordinator.transport.http.guards import (
     unread_coding,
     without_padding,
 )
-from coordinator.transport.http.health import Health
 from coordinator.transport.http.media import HTML, JSON, STREAM, Accepted, accepted, is_json
 from coordinator.transport.http.mounted import Mounts
+from coordinator.transport.http.parts import Parts
 from coordinator.transport.http.replies import (
     CONNECTION,
     GONE,
@@ -59,10 +55,9 @@ from coordinator.transport.http.replies import (
     reply,
     to_json,
 )
-from coordinator.transport.http.welcome import HEADERS, Welcome
+from coordinator.transport.http.welcome import HEADERS
 from coordinator.transport.mcp.exchange import EXCHANGE, Exchange
 from coordinator.transport.mcp.malformed import message_problem
-from coordinator.transport.mcp.server import SdkApps
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
@@ -75,15 +70,6 @@ _KEPT_BACK = (b"authorization", b"accept", b"content-type")
 """Headers that are handled here."""
 _FORMS: tuple[Header, ...] = ((b"accept", JSON + b", " + STREAM), (b"content-type", JSON))
 """The values that the SDK's server gets instead, because it has its own rules for them."""
-
-
-class Limits(NamedTuple):
-    """Limits on the size of a request."""
-
-    head: int
-    """Bytes of all headers."""
-    depth: int
-    """Levels of arrays and objects in the body."""
 
 
 class Seen(NamedTuple):
@@ -103,47 +89,10 @@ class Seen(NamedTuple):
 
 
 class SlowPath:
-    """The slow path of one process.
+    """The slow path of one process."""
 
-    Args:
-        missed: called with the reason why the fast path did not take a ``tools/call``.
-        feed: serves the change feed; None: nothing does.
-        probes: the paths of ``health`` that are served.
-        welcome: the page at ``/``.
-    """
-
-    def __init__(
-        self,
-        *,
-        endpoints: Endpoints,
-        gate: Gate,
-        cors: Cors,
-        bodies: Bodies,
-        limits: Limits,
-        sdk: SdkApps,
-        health: Health,
-        missed: Callable[[str], None],
-        authorization: Authorization,
-        calls: Calls,
-        fast_path: FastPath,
-        feed: Feed | None,
-        probes: Collection[str],
-        welcome: Welcome,
-    ) -> None:
-        self._endpoints = endpoints
-        self._gate = gate
-        self._cors = cors
-        self._bodies = bodies
-        self._limits = limits
-        self._sdk = sdk
-        self._health = health
-        self._missed = missed
-        self._authorization = authorization
-        self._calls = calls
-        self._fast_path = fast_path
-        self._feed = feed
-        self._probes = probes
-        self._welcome = welcome
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self.mounts = Mounts()
         """Browsers that ask for ``/`` are led to the first one."""
 
@@ -168,16 +117,16 @@ class SlowPath:
         if (mounted := self.mounts.at(path)) is not None:
             await mounted.serve(scope, receive, send, head)
             return
-        if self._feed is not None and is_feed(path):
-            await self._feed.serve(scope, send, head)
+        if self._parts.feed is not None and is_feed(path):
+            await self._parts.feed.serve(scope, send, head)
             return
-        target = self._endpoints.resolve(path)
+        target = self._parts.endpoints.resolve(path)
         if target is None:
             raise Refused(404, f"unknown path{_ENDPOINTS}")
         if isinstance(target, Refusal):
-            caller = await self._authorization.identify(head.get(b"authorization"))
-            raise Refused(target.status, target.message + self._endpoints.others(path, caller))
-        grant = await self._authorization.admit(head.get(b"authorization"), path, target)
+            caller = await self._parts.authorization.identify(head.get(b"authorization"))
+            raise Refused(target.status, target.message + self._parts.endpoints.others(path, caller))
+        grant = await self._parts.authorization.admit(head.get(b"authorization"), path, target)
         if scope["method"] != "POST":
             raise Refused(405, "MCP endpoints take POST only", [(b"allow", b"POST")])
         if body is None:
@@ -187,8 +136,8 @@ class SlowPath:
         seen = self._checked_message(headers, body)
         takes = _checked_accept(headers, seen)
         if seen.method == "tools/call":
-            self._authorization.check(grant, path, target, seen.tool, seen.request_id)
-            self._missed(reason)
+            self._parts.authorization.check(grant, path, target, seen.tool, seen.request_id)
+            self._parts.fast_path.missed(reason)
             if (refusal := self._shed(target, head, seen, request_id)) is not None:
                 body, retry_after = refusal
                 more = [] if retry_after is None else [(b"retry-after", b"%d" % retry_after)]
@@ -197,10 +146,10 @@ class SlowPath:
         if seen.method in COMPRESSED:
             send = compressing(send, headers)
         named = head.get(_AGENT, b"").decode("latin-1")
-        exchange = Exchange(target.project, request_id, agent=named, private=self._authorization.enabled)
+        exchange = Exchange(target.project, request_id, agent=named, private=self._parts.authorization.enabled)
         if grant is not None:
             exchange.caller = grant.caller
-            recheck = self._authorization.recheck
+            recheck = self._parts.authorization.recheck
             exchange.recheck = partial(recheck, head[b"authorization"], grant, path, target, seen.tool)
         if seen.method == "initialize":
             body = negotiable(body.decode(errors="surrogatepass")).encode(errors="surrogatepass")
@@ -220,7 +169,7 @@ class SlowPath:
         takes: Accepted,
     ) -> None:
         """Passes the request to the SDK's server."""
-        app = await self._sdk.get(target.endpoint)
+        app = await self._parts.sdk.get(target.endpoint)
         long = _may_take_long(target, seen)
         if long:
             exchange.connection = scope.get(CONNECTION)
@@ -240,10 +189,10 @@ class SlowPath:
     async def _answer_other(self, path: str, method: str, head: dict[bytes, bytes], send: Send) -> bool:
         """Answers requests for other paths that need no token; returns whether this was one."""
         if is_preflight(method, head):
-            await reply(send, 204, headers=self._cors.preflight(head))
-        elif path in self._probes:
-            await self._health.answer(path, method, send)
-        elif (metadata := self._authorization.metadata(path)) is not None:
+            await reply(send, 204, headers=self._parts.cors.preflight(head))
+        elif path in self._parts.probes:
+            await self._parts.health.answer(path, method, send)
+        elif (metadata := self._parts.authorization.metadata(path)) is not None:
             check_get(path, method)
             await reply(send, 200, to_json(metadata), headers=[(b"cache-control", b"public, max-age=300")])
         elif path == "/":
@@ -253,7 +202,7 @@ class SlowPath:
                 headers = [(b"location", next(iter(self.mounts)).encode()), (b"vary", b"accept")]
                 await reply(send, 303, headers=[*headers, (b"cache-control", b"no-store")])
                 return True
-            page = self._welcome.page(head[b"host"].decode("latin-1"), html)
+            page = self._parts.welcome.page(head[b"host"].decode("latin-1"), html)
             await reply(send, 200, page, (HTML if html else b"text/plain") + b"; charset=utf-8", HEADERS)
         else:
             return False
@@ -263,15 +212,15 @@ class SlowPath:
         # HTTP allows any number of leading zeros, Python's int() does not.
         length = head.get(b"content-length", b"").lstrip(b"0")
         if length.isdigit():
-            await self._bodies.refuse(int(length), receive, asks=b"expect" in head)
-        return await self._bodies.read(receive)
+            await self._parts.bodies.refuse(int(length), receive, asks=b"expect" in head)
+        return await self._parts.bodies.read(receive)
 
     def _checked_message(self, headers: list[Header], body: bytes) -> Seen:
         # In one revision the SDK also reads other encodings, whose nesting cannot be checked here.
         if json.detect_encoding(body) != "utf-8":
             raise Refused(400, "the message must be JSON in UTF-8, without a byte order mark", code=PARSE_ERROR)
-        if nested_deeper(body, self._limits.depth):
-            raise Refused(400, f"the message is nested deeper than {self._limits.depth} levels")
+        if nested_deeper(body, self._parts.settings.max_json_depth):
+            raise Refused(400, f"the message is nested deeper than {self._parts.settings.max_json_depth} levels")
         seen = glance(body)
         if seen.malformed:
             raise Refused(400, seen.malformed, request_id=seen.request_id)
@@ -298,18 +247,18 @@ class SlowPath:
         except ToolFailure:
             return None  # the SDK's server reports the error
         call = Call(target.project, request_id, trace=seen.trace)
-        done = self._calls.refusal(tool, call, arguments, "sdk")
+        done = self._parts.calls.refusal(tool, call, arguments, "sdk")
         if done is None:
             return None
         modern = head.get(b"mcp-protocol-version") == MODERN.encode()
         parsed = ParsedCall(tool, arguments, to_json(seen.request_id), modern, target.endpoint.access[name])
-        return self._fast_path.response(parsed, done), done.retry_after
+        return self._parts.fast_path.response(parsed, done), done.retry_after
 
     def _checked_head(self, headers: list[Header]) -> dict[bytes, bytes]:
-        if head_size(headers) > self._limits.head:
-            raise Refused(431, f"the headers are larger than {self._limits.head} bytes", [(b"connection", b"close")])
-        head = head_of(headers, (*_SINGLE, b"authorization") if self._authorization.enabled else _SINGLE)
-        refusal = self._gate.refusal(head.get(b"host"), head.get(b"origin"))
+        if head_size(headers) > (most := self._parts.settings.max_header_bytes):
+            raise Refused(431, f"the headers are larger than {most} bytes", [(b"connection", b"close")])
+        head = head_of(headers, (*_SINGLE, b"authorization") if self._parts.authorization.enabled else _SINGLE)
+        refusal = self._parts.gate.refusal(head.get(b"host"), head.get(b"origin"))
         if refusal is not None:
             raise Refused(*refusal)
         if (refusal := unread_coding(head)) is not None:
