@@ -48,8 +48,8 @@ from benchmarks.support import (
     until_listening,
     wrk,
 )
-from coordinator.identity import token_edit
-from coordinator.identity.token_file import TokenEntry, digest_of, new_token
+from coordinator.identity.callers import token_edit
+from coordinator.identity.callers.token_file import TokenEntry, digest_of, new_token
 from coordinator.toolsets.items.contract.items import CreateItemsResult, ManageItems
 from coordinator.toolsets.items.contract.specs import ItemSpec
 from coordinator.toolsets.tool import Call

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import redis
 
 from benchmarks.loader import TIMEOUT_MS
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
 from coordinator.store.link.address import parse

@@ -30,7 +30,7 @@ import msgspec
 from benchmarks.server import Server
 from benchmarks.support import console, embedded, front_end, percentile, table
 from coordinator.definitions import Definitions, LoadedWorkflow, shipped
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.workflows import Workflows
 from coordinator.store import Store

@@ -41,8 +41,8 @@ import coordinator
 from benchmarks.callgrind import Callgrind
 from benchmarks.server import Server
 from benchmarks.support import Failed, console, embedded, table
-from coordinator.identity.actors import Actors
-from coordinator.identity.callers import trusting_callers
+from coordinator.identity.actors.callers import trusting_callers
+from coordinator.identity.actors.resolver import Actors
 from coordinator.processes.authentication import build_authenticator
 from coordinator.settings import Settings
 from coordinator.store import Store

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.identity.actors import Actors
-from coordinator.identity.callers import trusting_callers
+from coordinator.identity.actors.callers import trusting_callers
+from coordinator.identity.actors.resolver import Actors
 from coordinator.identity.clock import FleetClock
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff

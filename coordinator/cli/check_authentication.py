@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from coordinator.identity.token_file import TokenFileError, read_tokens
+from coordinator.identity.callers.token_file import TokenFileError, read_tokens
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import Mode, auth_mode, auth_verifier, is_loopback, resource_url
 

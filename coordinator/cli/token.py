@@ -15,9 +15,9 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.terminal import print_json
-from coordinator.identity import token_edit
-from coordinator.identity.permissions import EVERYTHING, OPERATE, READ, vocabulary
-from coordinator.identity.token_file import (
+from coordinator.identity.callers import token_edit
+from coordinator.identity.callers.permissions import EVERYTHING, OPERATE, READ, vocabulary
+from coordinator.identity.callers.token_file import (
     KEY_DIGITS,
     Kind,
     TokenEntry,

@@ -21,7 +21,7 @@ from coordinator.console.operate import OPERATIONS, operate
 from coordinator.console.rate import Rate
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure, invalid
-from coordinator.identity.permissions import OPERATE
+from coordinator.identity.callers.permissions import OPERATE
 from coordinator.operations import MAX_REASON, Operator, Result, given_reason, outcome_of, record
 from coordinator.operations.calls import CALLS, act_of_call
 from coordinator.operations.flows import had_ended

@@ -20,7 +20,7 @@ from coordinator.console.confirms import Confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import path_of
 from coordinator.console.viewer import Viewer
-from coordinator.identity.permissions import OPERATE
+from coordinator.identity.callers.permissions import OPERATE
 from coordinator.operations import MAX_REASON
 
 MODULE = "actions.js"

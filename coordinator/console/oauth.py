@@ -20,8 +20,8 @@ import msgspec
 
 from coordinator.console.cookies import Cookie
 from coordinator.console.tickets import PATH
-from coordinator.identity.authenticator import Authenticator
-from coordinator.identity.fetch import JSON_TYPES, Fetcher, FetchFailed
+from coordinator.identity.callers.authenticator import Authenticator
+from coordinator.identity.keys.fetch import JSON_TYPES, Fetcher, FetchFailed
 from coordinator.settings import Settings
 from coordinator.settings.console import OAuth
 from coordinator.settings.effective_auth import auth_verifier, console_url, resource_url

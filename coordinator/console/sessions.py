@@ -23,9 +23,9 @@ from coordinator.console.cookies import Cookie
 from coordinator.console.tickets import spend_ticket
 from coordinator.console.viewer import PERSON, Viewer
 from coordinator.errors import ToolFailure
-from coordinator.identity.authenticator import Authenticator
-from coordinator.identity.grants import Denied, Grant, canonical
-from coordinator.identity.permissions import ALL_RIGHTS
+from coordinator.identity.callers.authenticator import Authenticator
+from coordinator.identity.callers.grants import Denied, Grant, canonical
+from coordinator.identity.callers.permissions import ALL_RIGHTS
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller, OfEntry

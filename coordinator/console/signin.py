@@ -20,7 +20,7 @@ from coordinator.console.sessions import Sessions
 from coordinator.console.tickets import PATH
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
-from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN
+from coordinator.identity.callers.authenticator import LONGEST_TOKEN, TOKEN
 from coordinator.transport.http.bodies import Bodies
 from coordinator.transport.http.media import is_json
 from coordinator.transport.http.replies import Header, Receive, Scope

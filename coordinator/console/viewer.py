@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from coordinator.identity.permissions import EVERYTHING, OPERATE, READ, sufficient
+from coordinator.identity.callers.permissions import EVERYTHING, OPERATE, READ, sufficient
 from coordinator.settings.model import TOOLSETS
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.caller import HOLDERS, Caller

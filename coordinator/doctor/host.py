@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coordinator.doctor.findings import Finding
-from coordinator.identity.token_file import TokenFileError, read_tokens
+from coordinator.identity.callers.token_file import TokenFileError, read_tokens
 from coordinator.settings import Settings
 
 _FILES = 4096

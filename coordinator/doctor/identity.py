@@ -10,14 +10,14 @@ import msgspec
 from coordinator.doctor import actors
 from coordinator.doctor.findings import Finding
 from coordinator.identity import jws
-from coordinator.identity.actors import Actors
-from coordinator.identity.build import build_verifier
-from coordinator.identity.claims import LEEWAY
-from coordinator.identity.copies import KeyCopies
-from coordinator.identity.fetch import Fetcher
+from coordinator.identity.actors.resolver import Actors
 from coordinator.identity.jws import BadToken
-from coordinator.identity.key_resolvers import static_sources
-from coordinator.identity.sources import DidDocument, Loaded, RemoteSource, Source, SourceFailed
+from coordinator.identity.keys.copies import KeyCopies
+from coordinator.identity.keys.fetch import Fetcher
+from coordinator.identity.keys.resolvers import static_sources
+from coordinator.identity.keys.sources import DidDocument, Loaded, RemoteSource, Source, SourceFailed
+from coordinator.identity.verifiers.build import build_verifier
+from coordinator.identity.verifiers.claims import LEEWAY
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import auth_mode, auth_verifier
 from coordinator.settings.identity import VerifierSettings

@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator
 import msgspec
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.authenticator import Authenticator
-from coordinator.identity.build import build_verifier
+from coordinator.identity.callers.authenticator import Authenticator
+from coordinator.identity.callers.grants import Denied, Grant
+from coordinator.identity.callers.token_file import TokenFileError
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.grants import Denied, Grant
-from coordinator.identity.token_file import TokenFileError
+from coordinator.identity.verifiers.build import build_verifier
 from coordinator.processes.errors import ProcessProblem
 from coordinator.settings import TOKEN_VARIABLE, Settings
 from coordinator.store import Store

@@ -26,8 +26,8 @@ from coordinator.console.reads import Reads
 from coordinator.console.sessions import Sessions
 from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
-from coordinator.identity.actors import Actors
-from coordinator.identity.callers import trusting_callers
+from coordinator.identity.actors.callers import trusting_callers
+from coordinator.identity.actors.resolver import Actors
 from coordinator.metrics import Exposition, process, recording, start, tracing
 from coordinator.metrics.growth import Growth
 from coordinator.metrics.hot import publish

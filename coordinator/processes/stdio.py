@@ -15,9 +15,9 @@ import structlog
 
 from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
-from coordinator.identity.actors import Actors
-from coordinator.identity.callers import trusting_callers
-from coordinator.identity.rights import Rights
+from coordinator.identity.actors.callers import trusting_callers
+from coordinator.identity.actors.resolver import Actors
+from coordinator.identity.callers.rights import Rights
 from coordinator.metrics import tracing
 from coordinator.processes.authentication import running_authenticator, stdio_principal
 from coordinator.processes.errors import ProcessProblem

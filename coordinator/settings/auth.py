@@ -1,6 +1,6 @@
 """The section ``auth``: who may call the HTTP endpoint.
 
-``effective_auth`` combines it with other settings, and ``coordinator.identity.authenticator`` applies it.
+``effective_auth`` combines it with other settings, and ``coordinator.identity.callers.authenticator`` applies it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The authenticated caller of a request: the principal of a verified bearer token.
 
 What a caller has begun and goes on by itself (workflows, tasks, subscriptions, tokens for claims) is kept with the
-caller, credential included; ``coordinator.identity.rights`` says what that credential may do later.
+caller, credential included; ``coordinator.identity.callers.rights`` says what that credential may do later.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import msgspec
 import structlog
 
 from coordinator.errors import Kind, ToolFailure
-from coordinator.identity.attribution import attribute_call
-from coordinator.identity.authenticator import LOOK_SECONDS
+from coordinator.identity.actors.attribution import attribute_call
+from coordinator.identity.callers.authenticator import LOOK_SECONDS
 from coordinator.metrics import tracing
 from coordinator.overload import SURPLUS, Admission, ShardedAdmission, Ticket
 from coordinator.toolsets.caller import Caller

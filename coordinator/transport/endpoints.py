@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from coordinator.errors import that_exist
-from coordinator.identity.permissions import least, sufficient
+from coordinator.identity.callers.permissions import least, sufficient
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT, PROJECT_RULE
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.schema import Outputs, describe

@@ -20,7 +20,7 @@ import httpx2
 from coordinator import __version__
 from coordinator.client.retries import retry_after
 from coordinator.connect_failures import cause_of
-from coordinator.identity.ssrf import Refused, ResolvedUrl, SsrfGuard
+from coordinator.identity.keys.ssrf import Refused, ResolvedUrl, SsrfGuard
 
 TOTAL_SECONDS = 15.0
 """From resolving the name to the status of the answer."""

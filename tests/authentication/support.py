@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from coordinator.identity import token_edit
-from coordinator.identity.authenticator import Authenticator
+from coordinator.identity.callers import token_edit
+from coordinator.identity.callers.authenticator import Authenticator
+from coordinator.identity.callers.token_file import KEY_DIGITS, Kind, TokenEntry, digest_of, new_token
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.metrics import TOKEN_FILE_READS
-from coordinator.identity.token_file import KEY_DIGITS, Kind, TokenEntry, digest_of, new_token
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth

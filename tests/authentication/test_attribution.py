@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.attribution import attribute_call
-from coordinator.identity.callers import trusting_callers
+from coordinator.identity.actors.attribution import attribute_call
+from coordinator.identity.actors.callers import trusting_callers
 from coordinator.toolsets.actor import KINDS, Actor, CallerActor, Trusted, Verification, checked, echo
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller

@@ -13,12 +13,12 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.identity import authenticator as authenticator_module
-from coordinator.identity.authenticator import LONGEST_TOKEN, Authenticator
+from coordinator.identity.callers import authenticator as authenticator_module
+from coordinator.identity.callers.authenticator import LONGEST_TOKEN, Authenticator
+from coordinator.identity.callers.grants import Denied, Grant, Reason, canonical, enclosing
+from coordinator.identity.callers.permissions import least, sufficient, vocabulary
+from coordinator.identity.callers.token_file import TokenFileError, digest_of, new_token, read_tokens
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
-from coordinator.identity.permissions import least, sufficient, vocabulary
-from coordinator.identity.token_file import TokenFileError, digest_of, new_token, read_tokens
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth

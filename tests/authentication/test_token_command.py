@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.cli import run
 from coordinator.cli.exits import Exit
-from coordinator.identity.token_file import PREFIX, digest_of, read_tokens
+from coordinator.identity.callers.token_file import PREFIX, digest_of, read_tokens
 from tests.support.fleets import fleet_command
 
 Fleet = Callable[..., tuple[int, str, str]]

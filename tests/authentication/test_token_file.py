@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.identity import token_edit, token_file
-from coordinator.identity.token_file import (
+from coordinator.identity.callers import token_edit, token_file
+from coordinator.identity.callers.token_file import (
     PREFIX,
     TokenEntry,
     TokenFileError,

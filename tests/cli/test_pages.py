@@ -22,7 +22,7 @@ import pytest
 from coordinator.cli import run as fleet_main
 from coordinator.cli.commands import COMMANDS
 from coordinator.cli.exits import Exit
-from coordinator.identity.token_file import read_tokens
+from coordinator.identity.callers.token_file import read_tokens
 from coordinator.settings import load_settings
 from tests.support import pages
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, environment, fork_line

@@ -10,9 +10,9 @@ import msgspec
 from coordinator.console.actions import Actions
 from coordinator.console.rate import Rate
 from coordinator.console.viewer import Viewer
-from coordinator.identity.callers import trusting_callers
-from coordinator.identity.noop import trust_self_reported
-from coordinator.identity.permissions import OPERATE
+from coordinator.identity.actors.callers import trusting_callers
+from coordinator.identity.callers.permissions import OPERATE
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller

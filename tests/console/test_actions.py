@@ -13,7 +13,7 @@ from coordinator.console.operate import OPERATIONS
 from coordinator.console.rate import PER_SECOND, Rate
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
-from coordinator.identity.permissions import OPERATE
+from coordinator.identity.callers.permissions import OPERATE
 from coordinator.operations import AuditLog, Record, drains
 from coordinator.operations.calls import CALLS
 from coordinator.settings import Settings

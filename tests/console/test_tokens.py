@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from coordinator.identity import token_edit
+from coordinator.identity.callers import token_edit
 from tests.console.authority import Authority
 from tests.console.visitors import CHANGE, NAVIGATION, SCRIPT, Visitor, signed_in, token_of
 from tests.identity.signing import Signer

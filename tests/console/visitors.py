@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from coordinator.console.tickets import make_ticket
-from coordinator.identity import token_edit
-from coordinator.identity.token_file import TokenEntry
+from coordinator.identity.callers import token_edit
+from coordinator.identity.callers.token_file import TokenEntry
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.embedded.server import find_running

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator import cli
-from coordinator.identity import fetch
+from coordinator.identity.keys import fetch
 from tests.identity.servers import KeyServer
 from tests.identity.signing import AUDIENCE, ISSUER, Json, Signer, jwks
 from tests.support.fleets import PATIENT

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.identity.authenticator import Authenticator
+from coordinator.identity.callers.authenticator import Authenticator
 from coordinator.identity.clock import FleetClock
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth

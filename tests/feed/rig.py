@@ -15,8 +15,8 @@ import uvicorn
 
 from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
-from coordinator.identity.authenticator import Authenticator
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.callers.authenticator import Authenticator
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.overload import Admission
 from coordinator.processes.operators_port import server_config
 from coordinator.settings import Settings

@@ -17,7 +17,7 @@ from mcp.client.subscriptions import ResourceUpdated
 from coordinator.definitions import shared_definitions, shipped
 from coordinator.errors import ToolFailure
 from coordinator.feed import metrics, reader
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.feed import Feed
 from coordinator.settings.workflows import Workflows

@@ -13,8 +13,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from coordinator.identity.noop import trust_self_reported
-from coordinator.identity.token_file import digest_of
+from coordinator.identity.callers.token_file import digest_of
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connection

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
 from coordinator.settings.flows import Flows as FlowSettings

@@ -15,7 +15,7 @@ import msgspec
 from coordinator.feed import FeedReader, position
 from coordinator.feed.cursor import START, Cursor
 from coordinator.feed.waits import Waits
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings, convert
 from coordinator.settings.connections import Connection
 from coordinator.settings.gateway.model import Gateway

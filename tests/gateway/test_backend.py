@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.store import Store
 from coordinator.toolsets.gateway.rules.catalogue import Servers
 from coordinator.toolsets.gateway.store.servers import ServerStore

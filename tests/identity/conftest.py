@@ -10,9 +10,9 @@ import msgspec
 import pytest
 import redis
 
-from coordinator.identity import key_cache
-from coordinator.identity.build import build_verifier
-from coordinator.identity.jwks import JwksVerifier
+from coordinator.identity.keys import cache
+from coordinator.identity.verifiers.build import build_verifier
+from coordinator.identity.verifiers.jwks import JwksVerifier
 from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store, keys
 from coordinator.store.link.address import parse
@@ -41,7 +41,7 @@ def key_server() -> Iterator[KeyServer]:
 @pytest.fixture
 def wait_limit(monkeypatch: pytest.MonkeyPatch) -> WaitLimit:
     """``wait_limit(seconds)``: how long calls wait for a key server from now on."""
-    return lambda seconds: monkeypatch.setattr(key_cache, "WAIT_SECONDS", seconds)
+    return lambda seconds: monkeypatch.setattr(cache, "WAIT_SECONDS", seconds)
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.identity.jwks import JwksVerifier
-from coordinator.identity.key_cache import KeyCache
-from coordinator.identity.key_resolvers import StaticKeyResolver
+from coordinator.identity.keys.cache import KeyCache
+from coordinator.identity.keys.resolvers import StaticKeyResolver
+from coordinator.identity.verifiers.jwks import JwksVerifier
 
 
 def only_cache(verifier: JwksVerifier) -> KeyCache:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.identity import claims
 from coordinator.identity.jws import BadToken
+from coordinator.identity.verifiers import claims
 from tests.identity.signing import Json
 
 NOW = 1_800_000_000.0

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.identity import did
 from coordinator.identity.jws import BadToken
-from coordinator.identity.keyset import BadDocument, KeySet
+from coordinator.identity.keys import did
+from coordinator.identity.keys.keyset import BadDocument, KeySet
 from tests.identity.signing import Json, Signer
 
 DID = "did:web:agents.example.org:worker"

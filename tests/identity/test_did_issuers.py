@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity import fetch, key_resolvers, ssrf
-from coordinator.identity.jwks import JwksVerifier
-from coordinator.identity.key_cache import KeyCache
-from coordinator.identity.key_resolvers import DidKeyResolver
+from coordinator.identity.keys import fetch, resolvers, ssrf
+from coordinator.identity.keys.cache import KeyCache
+from coordinator.identity.keys.resolvers import DidKeyResolver
 from coordinator.identity.verifier import Outcome
+from coordinator.identity.verifiers.jwks import JwksVerifier
 from coordinator.store import Store
 from tests.identity.conftest import MakeVerifier, WaitLimit
 from tests.identity.servers import KeyServer
@@ -332,7 +332,7 @@ async def test_a_certificate_for_another_name_is_not_trusted(
 async def test_made_up_issuers_evict_no_known_issuer(
     site: KeyServer, make_verifier: MakeVerifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_resolvers, "MOST_ISSUERS", 4)
+    monkeypatch.setattr(resolvers, "MOST_ISSUERS", 4)
     known = did_of(site, "agents", "known")
     publish(site, known, ONE)
     verifier = trusting(make_verifier, did_pattern=did_of(site, "agents", "*"))
@@ -348,7 +348,7 @@ async def test_made_up_issuers_evict_no_known_issuer(
 async def test_the_least_recently_used_issuer_is_evicted_first(
     site: KeyServer, make_verifier: MakeVerifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_resolvers, "MOST_ISSUERS", 3)
+    monkeypatch.setattr(resolvers, "MOST_ISSUERS", 3)
     dids = [did_of(site, f"a{n}") for n in range(4)]
     for did in dids:
         publish(site, did, ONE)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from coordinator.errors import ToolFailure
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.copies import KeyCopies
-from coordinator.identity.fetch import Fetcher
-from coordinator.identity.jwks import JwksVerifier
-from coordinator.identity.keyset import key_set
+from coordinator.identity.keys.copies import KeyCopies
+from coordinator.identity.keys.fetch import Fetcher
+from coordinator.identity.keys.keyset import key_set
+from coordinator.identity.keys.sources import JwksUri, Loaded, OidcDiscovery, RemoteSource
 from coordinator.identity.metrics import KEY_AGE
-from coordinator.identity.sources import JwksUri, Loaded, OidcDiscovery, RemoteSource
+from coordinator.identity.verifiers.jwks import JwksVerifier
 from coordinator.store import ServerError, Store, keys
 from tests.identity.conftest import MakeVerifier
 from tests.identity.old_keys import grow_old, only_cache

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity import fetch, key_cache, key_resolvers
-from coordinator.identity.jwks import JwksVerifier
-from coordinator.identity.key_cache import KeyCache
-from coordinator.identity.sources import OidcDiscovery, SourceFailed
+from coordinator.identity.keys import cache as key_cache
+from coordinator.identity.keys import fetch, resolvers
+from coordinator.identity.keys.cache import KeyCache
+from coordinator.identity.keys.sources import OidcDiscovery, SourceFailed
+from coordinator.identity.verifiers.jwks import JwksVerifier
 from tests.identity.conftest import MakeVerifier, WaitLimit
 from tests.identity.old_keys import grow_old, only_cache
 from tests.identity.servers import KeyServer
@@ -92,8 +93,8 @@ async def warm(key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVerifi
 
 
 async def test_unknown_key_names_are_cached_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_resolvers, "MOST_UNKNOWN", 3)
-    unknown = key_resolvers.UnknownKeys()
+    monkeypatch.setattr(resolvers, "MOST_UNKNOWN", 3)
+    unknown = resolvers.UnknownKeys()
     for number in range(5):
         unknown.add(("", str(number)))
     assert [("", str(number)) in unknown for number in range(5)] == [False, False, True, True, True]

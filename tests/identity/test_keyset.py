@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.identity import keyset
-from coordinator.identity.keyset import BadDocument, KeySet
-from coordinator.identity.sources import Loaded
+from coordinator.identity.keys import keyset
+from coordinator.identity.keys.keyset import BadDocument, KeySet
+from coordinator.identity.keys.sources import Loaded
 from tests.identity.signing import ALGORITHMS, Json, Signer, jwks, make_private, plain
 
 GOOD = Signer()

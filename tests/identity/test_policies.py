@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.actors import Actors
-from coordinator.identity.policy import trust
+from coordinator.identity.actors.policy import trust
+from coordinator.identity.actors.resolver import Actors
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.identity import POLICIES, ActorAuthentication, Policy, VerifierSettings
@@ -347,7 +347,7 @@ def test_reject_trusts_proofs_only(policy: Policy, status: Any) -> None:
 async def test_a_verifier_is_replaced_when_its_settings_change_and_closed_then(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coordinator.identity.actors.GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("coordinator.identity.actors.resolver.GRACE_SECONDS", 0.0)
     made: list[Saying] = []
     closed: list[Saying] = []
 

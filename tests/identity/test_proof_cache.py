@@ -10,9 +10,10 @@ import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.identity import jws, key_cache
-from coordinator.identity.jwks import JwksVerifier
-from coordinator.identity.proof_cache import ProofCache
+from coordinator.identity import jws
+from coordinator.identity.keys import cache
+from coordinator.identity.verifiers.jwks import JwksVerifier
+from coordinator.identity.verifiers.proof_cache import ProofCache
 from coordinator.metrics.throttled import ThrottledWarnings
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer
@@ -89,6 +90,6 @@ def test_frequent_warnings_are_throttled(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_times_fit_together() -> None:
     """A call must outlive its wait for keys, and a lease its request."""
-    assert key_cache.WAIT_SECONDS < 2.0  # request_deadline_ms
-    assert key_cache.LEASE_SECONDS > 5.0  # a request for keys
-    assert key_cache.COOLDOWN_SECONDS > key_cache.LEASE_SECONDS
+    assert cache.WAIT_SECONDS < 2.0  # request_deadline_ms
+    assert cache.LEASE_SECONDS > 5.0  # a request for keys
+    assert cache.COOLDOWN_SECONDS > cache.LEASE_SECONDS

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.identity.bearers import Defaults, caller_of, of_entry
-from coordinator.identity.credentials import name_of, source_of
-from coordinator.identity.permissions import ALL_RIGHTS, OPERATE, common, sufficient, vocabulary
-from coordinator.identity.rights import Rights, cut
-from coordinator.identity.token_file import TokenEntry
+from coordinator.identity.callers.bearers import Defaults, caller_of, of_entry
+from coordinator.identity.callers.credentials import name_of, source_of
+from coordinator.identity.callers.permissions import ALL_RIGHTS, OPERATE, common, sufficient, vocabulary
+from coordinator.identity.callers.rights import Rights, cut
+from coordinator.identity.callers.token_file import TokenEntry
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from coordinator.identity.ssrf import Refused, SsrfGuard
+from coordinator.identity.keys.ssrf import Refused, SsrfGuard
 
 pytestmark = pytest.mark.anyio
 

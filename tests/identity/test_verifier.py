@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jwt.algorithms import HMACAlgorithm
 
-from coordinator.identity.credentials import source_of
-from coordinator.identity.jwks import JwksVerifier
-from coordinator.identity.key_resolvers import MOST_TRIED
-from coordinator.identity.noop import NoopVerifier
-from coordinator.identity.sources import JwksPath, SourceFailed
+from coordinator.identity.callers.credentials import source_of
+from coordinator.identity.keys.resolvers import MOST_TRIED
+from coordinator.identity.keys.sources import JwksPath, SourceFailed
 from coordinator.identity.verifier import Outcome
+from coordinator.identity.verifiers.jwks import JwksVerifier
+from coordinator.identity.verifiers.noop import NoopVerifier
 from coordinator.settings.identity import VerifierSettings
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer

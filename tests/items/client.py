@@ -19,7 +19,7 @@ import msgspec
 from coordinator.errors import ToolFailure
 from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.attempts import Attempts
 from coordinator.store import Store, keys

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.toolsets.actor import Actor, Distrusted, Trusted, Verification, echo

@@ -9,7 +9,7 @@ import jsonschema  # type: ignore[import-untyped]
 import msgspec
 
 from coordinator.definitions import Definitions, shared_definitions
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.signing_keys import SigningKeys

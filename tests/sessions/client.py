@@ -17,7 +17,7 @@ from coordinator.definitions import Definitions
 from coordinator.errors import CATALOGUE, ToolFailure
 from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.workflows import Workflows
 from coordinator.store import Store

@@ -12,8 +12,8 @@ import pytest
 import redis
 
 from coordinator.feed.position import LIBRARY as FEED
-from coordinator.identity.copies import LIBRARY as IDENTITY
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.keys.copies import LIBRARY as IDENTITY
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Library, Script, Store
 from coordinator.store.errors import ScriptError

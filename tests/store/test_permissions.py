@@ -10,7 +10,7 @@ import pytest
 import coordinator.feed  # noqa: F401 (it has a script too)
 import workers.tools.demo  # noqa: F401 (so has this)
 from coordinator.errors import ToolFailure
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import CommandsDenied, Script, Store
 from coordinator.store.checks import permissions

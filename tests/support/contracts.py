@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from coordinator.cli.tools import as_json, as_markdown
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.registry import load_toolsets

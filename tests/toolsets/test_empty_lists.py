@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.arguments import decoded

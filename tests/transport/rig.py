@@ -12,9 +12,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.authenticator import Authenticator
+from coordinator.identity.callers.authenticator import Authenticator
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.noop import NoopVerifier
+from coordinator.identity.verifiers.noop import NoopVerifier
 from coordinator.settings import Settings
 from coordinator.toolsets.tool import Call, Resource, Tool, Toolset
 from coordinator.transport import FrontEnd

@@ -10,7 +10,7 @@ import msgspec
 
 from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.store import Store

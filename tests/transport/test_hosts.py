@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.registry import load_toolsets

@@ -10,10 +10,10 @@ import pytest
 import redis
 
 from coordinator.definitions import toon
-from coordinator.identity.bearers import Defaults, of_entry, of_outcome
-from coordinator.identity.noop import trust_self_reported
-from coordinator.identity.token_file import TokenEntry
+from coordinator.identity.callers.bearers import Defaults, of_entry, of_outcome
+from coordinator.identity.callers.token_file import TokenEntry
 from coordinator.identity.verifier import Outcome
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller

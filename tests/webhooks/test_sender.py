@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity import ssrf
+from coordinator.identity.keys import ssrf
 from coordinator.webhooks.sender import Certificates, Outcome, Sender
 from tests.support.certificates import self_signed
 from tests.webhooks.receiver import Receiver, signed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.actor import ActorResolver

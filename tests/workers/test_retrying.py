@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.actors import Actors
+from coordinator.identity.actors.resolver import Actors
 from coordinator.settings.identity import ActorAuthentication
 from coordinator.steps.model import Failure, StepRun, Success
 from coordinator.store import Store

@@ -11,8 +11,8 @@ import msgspec
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.actors import Actors
-from coordinator.identity.attribution import attribute_call
+from coordinator.identity.actors.attribution import attribute_call
+from coordinator.identity.actors.resolver import Actors
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import owners

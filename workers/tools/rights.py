@@ -8,10 +8,10 @@ from time import monotonic
 
 import structlog
 
-from coordinator.identity.bearers import of_entry
+from coordinator.identity.callers.bearers import of_entry
+from coordinator.identity.callers.rights import Rights
+from coordinator.identity.callers.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.rights import Rights
-from coordinator.identity.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 

@@ -4,7 +4,7 @@ guarantee: One process at a time may ask. The next one may not before the time t
            (`keep_keys`, `fail_keys`), or before its lease has ended.
 args:      source have lease_ms
            have = when the caller's keys were fetched, 0 for none; lease_ms = how long asking may take, 0 = only look
-reply:     FetchReply (copies.py)
+reply:     FetchReply (keys/copies.py)
 errors:    none
 full:      it mostly reads; a lease is one word
 --]]

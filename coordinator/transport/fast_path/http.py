@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 import structlog
 
-from coordinator.identity.authenticator import TOKEN
-from coordinator.identity.grants import Grant
+from coordinator.identity.callers.authenticator import TOKEN
+from coordinator.identity.callers.grants import Grant
 from coordinator.overload import Ticket
 from coordinator.store.outcomes import LEFT
 from coordinator.toolsets.tool import Call

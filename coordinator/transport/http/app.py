@@ -24,7 +24,7 @@ import msgspec
 import structlog
 from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 
-from coordinator.identity.grants import Grant
+from coordinator.identity.callers.grants import Grant
 from coordinator.metrics import tracing
 from coordinator.overload import Ticket
 from coordinator.settings import Settings

@@ -23,9 +23,9 @@ import msgspec
 
 from coordinator.errors import ToolFailure
 from coordinator.feed.kinds import TOOLSETS
-from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN, Authenticator
-from coordinator.identity.grants import Denied, Grant, canonical, enclosing
-from coordinator.identity.permissions import least, sufficient, vocabulary
+from coordinator.identity.callers.authenticator import LONGEST_TOKEN, TOKEN, Authenticator
+from coordinator.identity.callers.grants import Denied, Grant, canonical, enclosing
+from coordinator.identity.callers.permissions import least, sufficient, vocabulary
 from coordinator.toolsets.caller import Caller
 from coordinator.transport.endpoints import Access, Endpoints, Target
 from coordinator.transport.fast_path.calls import Plan

@@ -13,8 +13,8 @@ It ends with the claim: by then ``work_next`` says ``stop``, a report that was m
 else is refused. A claim has one token: each call that asks for one replaces the one before, so a holder revokes one by
 asking for another. A repeated call (by its ``requestId``) gives a token of the first one's number: both are good, or
 neither is if another call has replaced it since. A token also ends when the credential of the caller who asked for it
-may not claim and delegate any more (``coordinator.identity.rights``). Its bearer renews the claim for at most the time
-that it was made for.
+may not claim and delegate any more (``coordinator.identity.callers.rights``). Its bearer renews the claim for at most
+the time that it was made for.
 
 The token names its project, and is sealed with the project's signing keys. The store keeps only a number, by which the
 newest one is told from others; nothing that could be used as a token is stored or logged.
@@ -27,8 +27,8 @@ from hashlib import sha256
 
 import msgspec
 
-from coordinator.identity.grants import Denied, Grant
-from coordinator.identity.permissions import sufficient
+from coordinator.identity.callers.grants import Denied, Grant
+from coordinator.identity.callers.permissions import sufficient
 from coordinator.store.keys import PROJECT
 from coordinator.toolsets.caller import DELEGATES, Caller, Delegation
 from coordinator.toolsets.items.store.tokens import TokenStore

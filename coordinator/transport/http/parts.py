@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from coordinator.feed import FeedReader
-from coordinator.identity.authenticator import Authenticator
+from coordinator.identity.callers.authenticator import Authenticator
 from coordinator.overload import Admission, ShardedAdmission
 from coordinator.settings import Settings
 from coordinator.toolsets.tool import Toolset

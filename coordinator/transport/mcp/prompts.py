@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from coordinator.errors import that_exist
-from coordinator.identity.permissions import sufficient
+from coordinator.identity.callers.permissions import sufficient
 from coordinator.prompts import PROMPTS, Prompt
 from coordinator.prompts.texts import IDENTIFIED
 from coordinator.toolsets.caller import Caller

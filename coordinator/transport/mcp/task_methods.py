@@ -19,7 +19,7 @@ from mcp_types import HEADER_MISMATCH
 from pydantic import ConfigDict, Field
 
 from coordinator.errors import CATALOGUE, ToolFailure
-from coordinator.identity.rights import cut
+from coordinator.identity.callers.rights import cut
 from coordinator.toolsets.deferral import LATER_POLL_MS, Pending, Stopped
 from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Criticality, Deferral, Handler, Tool

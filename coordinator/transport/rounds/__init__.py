@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.identity.rights import Rights
+from coordinator.identity.callers.rights import Rights
 from coordinator.transport.rounds.asking import Asking
 from coordinator.transport.rounds.sealing import Seals
 from coordinator.transport.rounds.tasks import Tasks

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from coordinator.identity.attribution import attribute_call
+from coordinator.identity.actors.attribution import attribute_call
 from coordinator.toolsets.arguments import writable
 from coordinator.toolsets.gateway.rules import validator
 from coordinator.toolsets.questions import Action, Answer, Question

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.identity.rights import Rights
+from coordinator.identity.callers.rights import Rights
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.deferral import LONGEST_STATE, Pending, fits, poll_ms
 from coordinator.toolsets.timestamp import iso

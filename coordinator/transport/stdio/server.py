@@ -29,7 +29,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from coordinator.feed import FeedReader
-from coordinator.identity.rights import Rights
+from coordinator.identity.callers.rights import Rights
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset

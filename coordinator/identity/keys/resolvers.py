@@ -8,14 +8,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from coordinator.identity import did, jws
+from coordinator.identity import jws
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.copies import KeyCopies
-from coordinator.identity.fetch import Fetcher
 from coordinator.identity.jws import BadToken
-from coordinator.identity.key_cache import KeyCache
-from coordinator.identity.keyset import KeySet, VerifyKey
-from coordinator.identity.sources import DidDocument, JwksPath, JwksUri, OidcDiscovery, Source
+from coordinator.identity.keys import did
+from coordinator.identity.keys.cache import KeyCache
+from coordinator.identity.keys.copies import KeyCopies
+from coordinator.identity.keys.fetch import Fetcher
+from coordinator.identity.keys.keyset import KeySet, VerifyKey
+from coordinator.identity.keys.sources import DidDocument, JwksPath, JwksUri, OidcDiscovery, Source
 from coordinator.settings.identity import VerifierSettings
 
 MOST_TRIED = 8

@@ -18,7 +18,7 @@ import httpx2
 
 from coordinator.connect_failures import RESOLVE, cause_of
 from coordinator.http_dates import unix_seconds
-from coordinator.identity import ssrf
+from coordinator.identity.keys import ssrf
 
 MAX_BYTES = 1_048_576
 PER_HOST = 4

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from coordinator.identity.jws import BadToken
-from coordinator.identity.keyset import BadDocument, KeySet, usable
+from coordinator.identity.keys.keyset import BadDocument, KeySet, usable
 
 _PREFIX = "did:web:"
 _MOST = 500

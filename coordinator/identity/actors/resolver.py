@@ -15,13 +15,13 @@ import structlog
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.bearers import EVERYTHING_BY_DEFAULT, caller_of, unreadable
-from coordinator.identity.build import build_verifier
-from coordinator.identity.copies import KeyCopies
-from coordinator.identity.grants import Denied
+from coordinator.identity.actors.policy import Trust, trust, worth_a_warning
+from coordinator.identity.callers.bearers import EVERYTHING_BY_DEFAULT, caller_of, unreadable
+from coordinator.identity.callers.grants import Denied
+from coordinator.identity.keys.copies import KeyCopies
 from coordinator.identity.metrics import POLICY, STATE, TRUST, VERIFICATIONS
-from coordinator.identity.policy import Trust, trust, worth_a_warning
 from coordinator.identity.verifier import FailureKind, Outcome, Status, Verifier
+from coordinator.identity.verifiers.build import build_verifier
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.settings import Settings
 from coordinator.settings.identity import ActorAuthentication, Policy, VerifierSettings

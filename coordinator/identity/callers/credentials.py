@@ -24,7 +24,7 @@ def trusts(verifier: VerifierSettings | None, credential: OfJwt) -> bool:
         return False
     if verifier.did_allowlist or verifier.did_pattern:
         # Imported here: most processes verify nothing and need no cryptography.
-        from coordinator.identity.did import Trust
+        from coordinator.identity.keys.did import Trust
 
         return credential.issuer in Trust(verifier.did_allowlist, verifier.did_pattern)
     if verifier.issuer:

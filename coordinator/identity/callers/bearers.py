@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator.identity.credentials import name_of
-from coordinator.identity.grants import Denied, Grant, canonical
-from coordinator.identity.permissions import EVERYTHING, OPERATE
-from coordinator.identity.token_file import TokenEntry
+from coordinator.identity.callers.credentials import name_of
+from coordinator.identity.callers.grants import Denied, Grant, canonical
+from coordinator.identity.callers.permissions import EVERYTHING, OPERATE
+from coordinator.identity.callers.token_file import TokenEntry
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.model import TOOLSETS

@@ -29,14 +29,15 @@ from typing import Any
 import structlog
 from jwt.algorithms import Algorithm, get_default_algorithms
 
-from coordinator.identity import claims, jws
+from coordinator.identity import jws
+from coordinator.identity.callers.credentials import source_of
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.credentials import source_of
 from coordinator.identity.jws import BadToken, Token
-from coordinator.identity.key_resolvers import CandidateKey, KeyResolver
+from coordinator.identity.keys.resolvers import CandidateKey, KeyResolver
 from coordinator.identity.metrics import KEY_AGE, SIGNATURE_SECONDS
-from coordinator.identity.proof_cache import Proof, ProofCache
 from coordinator.identity.verifier import Outcome
+from coordinator.identity.verifiers import claims
+from coordinator.identity.verifiers.proof_cache import Proof, ProofCache
 from coordinator.settings.identity import VerifierSettings
 
 NAME = "jwks"

@@ -1,6 +1,6 @@
 """The sources of keys: a JWKS by URL, a JWKS that an OpenID provider names, a file, a DID document.
 
-A source only loads its keys; ``key_cache`` decides when, and handles failures. The loaded keys can be written as a
+A source only loads its keys; ``cache`` decides when, and handles failures. The loaded keys can be written as a
 document of public keys, which the other processes read instead of asking the key server themselves.
 """
 
@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from coordinator.identity import did, fetch, keyset
-from coordinator.identity.fetch import Fetcher, FetchFailed
 from coordinator.identity.jws import BadToken
-from coordinator.identity.keyset import BadDocument, KeySet
-from coordinator.identity.ssrf import SsrfGuard
+from coordinator.identity.keys import did, fetch, keyset
+from coordinator.identity.keys.fetch import Fetcher, FetchFailed
+from coordinator.identity.keys.keyset import BadDocument, KeySet
+from coordinator.identity.keys.ssrf import SsrfGuard
 from coordinator.settings.paths import unblocked
 
 SourceKind = Literal["oidc_discovery", "jwks_uri", "jwks_path", "did"]

@@ -27,10 +27,10 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.copies import FetchReply, KeyCopies
-from coordinator.identity.keyset import KeySet
+from coordinator.identity.keys.copies import FetchReply, KeyCopies
+from coordinator.identity.keys.keyset import KeySet
+from coordinator.identity.keys.sources import Loaded, RemoteSource, Source, SourceFailed
 from coordinator.identity.metrics import KEY_FETCHES
-from coordinator.identity.sources import Loaded, RemoteSource, Source, SourceFailed
 from coordinator.store import ServerError
 
 COOLDOWN_SECONDS = 30.0

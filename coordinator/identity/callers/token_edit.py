@@ -19,7 +19,7 @@ import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 
-from coordinator.identity.token_file import (
+from coordinator.identity.callers.token_file import (
     Stamp,
     TokenEntry,
     TokenFile,

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from coordinator.store import Library, Script, Store, keys
 
 if TYPE_CHECKING:
-    from coordinator.identity.sources import Loaded, RemoteSource
+    from coordinator.identity.keys.sources import Loaded, RemoteSource
 
 LIBRARY = Library("coordinator.identity")
 KEEP_DAYS = 30

@@ -24,12 +24,12 @@ from typing import Any
 import msgspec
 import structlog
 
-from coordinator.identity.bearers import Defaults, of_entry, of_outcome
+from coordinator.identity.callers.bearers import Defaults, of_entry, of_outcome
+from coordinator.identity.callers.grants import Denied, Grant
+from coordinator.identity.callers.rights import Rights
+from coordinator.identity.callers.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.grants import Denied, Grant
 from coordinator.identity.metrics import TOKEN_FILE_READS
-from coordinator.identity.rights import Rights
-from coordinator.identity.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
 from coordinator.identity.verifier import Verifier
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import Mode, auth_mode, auth_verifier, authorization_servers, resource_url

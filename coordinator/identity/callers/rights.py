@@ -16,11 +16,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from coordinator.identity.bearers import EVERYTHING_BY_DEFAULT, Defaults, with_defaults
-from coordinator.identity.credentials import trusts
-from coordinator.identity.grants import Grant
-from coordinator.identity.permissions import common
-from coordinator.identity.token_file import TokenEntry
+from coordinator.identity.callers.bearers import EVERYTHING_BY_DEFAULT, Defaults, with_defaults
+from coordinator.identity.callers.credentials import trusts
+from coordinator.identity.callers.grants import Grant
+from coordinator.identity.callers.permissions import common
+from coordinator.identity.callers.token_file import TokenEntry
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import auth_verifier
 from coordinator.toolsets.caller import Caller, Credential, OfJwt

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from coordinator.identity.key_cache import KeyCache
-from coordinator.identity.keyset import KeySet, VerifyKey
+from coordinator.identity.keys.cache import KeyCache
+from coordinator.identity.keys.keyset import KeySet, VerifyKey
 
 MOST = 10_000
 

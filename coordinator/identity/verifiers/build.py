@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.copies import KeyCopies
-from coordinator.identity.noop import NoopVerifier
+from coordinator.identity.keys.copies import KeyCopies
 from coordinator.identity.verifier import Verifier
+from coordinator.identity.verifiers.noop import NoopVerifier
 from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store
 
@@ -21,8 +21,8 @@ def build_verifier(settings: VerifierSettings, store: Store | None, cooldown: fl
     if settings.type == "noop":
         return NoopVerifier()
     # Imported here: most processes verify nothing and need no cryptography.
-    from coordinator.identity.jwks import JwksVerifier
-    from coordinator.identity.key_resolvers import build_key_resolver
+    from coordinator.identity.keys.resolvers import build_key_resolver
+    from coordinator.identity.verifiers.jwks import JwksVerifier
 
     copies = KeyCopies(store) if store is not None else None
     clock = FleetClock(store.time if store is not None else None)
