@@ -47,8 +47,8 @@ from tests.support.sentinels import Watched, watched
 from tests.support.servers import DEFAULT_KIND, KINDS, Kind, Servers, emptied
 from tests.support.template import template
 from tests.support.wait import NotReached, wait_until_sync
-from workers.guard import guard
-from workers.guard_process import OWN_SECONDS, TERM_SECONDS
+from workers.children.guard import guard
+from workers.children.guard_process import OWN_SECONDS, TERM_SECONDS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

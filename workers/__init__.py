@@ -5,15 +5,13 @@
 - ``engine``: the slots that execute steps, and the traffic with the store; ``attempts``: one attempt of a step, from
   its start to its report
 - ``listener``: waits for work; ``heartbeat``: a thread that renews leases; ``sweeper``: handles expired leases, timers
-  and vanished jobs; ``relay``: moves jobs to the queues if these are in another Redis than the store
-- ``worker``: the process as RQ's tools see it; ``display``: shows long steps to them; ``queues``: RQ's queues
+  and vanished jobs
+- ``rq``: the process as RQ's tools see it, and RQ's queues; ``steps``: the functions that an RQ job may name
 - ``run_kinds``: the kinds of runs whose steps a worker executes; ``tools``: the tools that steps of flows call;
-  ``gateway``: the executors of the gateway's workflows; ``connections``: the servers that both call; ``states``: of
-  those that remember something for their callers, what this worker has; ``downstream``: sessions with MCP servers;
-  ``isolated``: Python callables in child processes; ``outcomes``: how connections go; ``http_statuses``,
-  ``start_failures``: why servers and programs fail, in words
-- ``guard``: a process that ends servers, commands and what callables have started when the worker has ended
-- ``steps``: the functions that an RQ job may name; ``single``: one step in a stock RQ worker
+  ``gateway``: the executors of the gateway's workflows; ``connections``: the servers that both call, and why they fail;
+  ``states``: of those that remember something for their callers, what this worker has; ``downstream``: sessions with
+  MCP servers
+- ``children``: Python callables in child processes, and the guard that ends whatever is left of processes
 
 ``coordinator.steps`` explains steps, leases and fences.
 

@@ -38,16 +38,16 @@ from coordinator.store.link import clients
 from coordinator.store.link.address import parse
 from coordinator.store.metrics import script_ended
 from workers.attempts import Attempt
+from workers.children.guard import guard
+from workers.children.isolated import IsolatedCalls
 from workers.engine import Engine
-from workers.guard import guard
 from workers.heartbeat import Heartbeat, StoreClients, heartbeat_client
-from workers.isolated import IsolatedCalls
 from workers.listener import Listener
 from workers.metrics import STEPS
-from workers.relay import Relay
+from workers.rq.relay import Relay
+from workers.rq.worker import StepWorker
 from workers.states import States
 from workers.sweeper import Sweeper
-from workers.worker import StepWorker
 
 _log = structlog.get_logger(__name__)
 

@@ -22,7 +22,7 @@ from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
-from workers.connections import Connections
+from workers.connections.pool import Connections
 from workers.gateway.copies import AuditCopies
 from workers.gateway.executor import GatewayExecutor
 from workers.gateway.servers import ServerLists

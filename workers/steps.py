@@ -25,7 +25,7 @@ def run(project: str, run: str, step: str, attempt: int, *_: Any) -> str:
     """
     # Imported here, because this module is also imported just to look up its functions.
     from coordinator.steps.model import job_id
-    from workers.single import run_one
+    from workers.rq.single import run_one
 
     return asyncio.run(run_one(project, job_id(project, run, step, attempt)))
 

@@ -154,7 +154,7 @@ async def workers_of(client: redis.asyncio.Redis, scope: str) -> tuple[list[str]
     known, busy = [], []
     connection: Any = client
     for key in await connection.smembers(_WORKERS):
-        # The name is host.slot.pid.random (workers.worker).
+        # The name is host.slot.pid.random (workers.rq.worker).
         host, slot, *_ = key.decode().rpartition(":")[2].rsplit(".", 3)
         if scope not in (host_scope(host), process_scope(host, slot)):
             continue

@@ -37,7 +37,7 @@ from tests.flows.client import ONE_GATE
 from tests.support.downstream import HttpServer, stdio
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
-from workers.isolated_child import TOO_DEEP
+from workers.children.isolated_child import TOO_DEEP
 from workers.run_kinds import make_run_kinds, step_tools
 from workers.tools.registry import StepTools
 from workers.tools.results import value_of

@@ -33,7 +33,7 @@ from tests.support.schemas import decoded, must_keep_to
 from tests.support.wait import wait_until
 from workers.engine import Engine
 from workers.listener import Listener
-from workers.relay import Relay
+from workers.rq.relay import Relay
 from workers.run_kinds import make_run_kinds
 from workers.states import States
 from workers.sweeper import Sweeper

@@ -24,7 +24,7 @@ from coordinator.toolsets.gateway.store.audit import AuditStore, Entry
 from tests.gateway.lab import section, settings_of
 from tests.support.counts import counted
 from tests.support.wait import wait_until
-from workers.connections import Connections
+from workers.connections.pool import Connections
 from workers.gateway import copies, executor
 from workers.metrics import AUDIT_COPIES
 from workers.tools.demo import DemoTools

@@ -21,7 +21,7 @@ from tests.gateway.lab import section, settings_of
 from tests.support.downstream import raw, stdio
 from tests.support.raw_server import FLAWED, OUTPUTS, USABLE, USELESS
 from tests.support.wait import wait_until
-from workers.connections import Connections
+from workers.connections.pool import Connections
 from workers.gateway import servers
 from workers.gateway.servers import ServerLists
 

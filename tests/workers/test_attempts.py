@@ -25,7 +25,7 @@ from coordinator.toolsets.flows.rules import spec
 from tests.support.fleets import ROOT
 from tests.support.wait import wait_until
 from tests.workers.bench import Bench, chain, fan, hang
-from workers.isolated import IsolatedCalls
+from workers.children.isolated import IsolatedCalls
 
 pytestmark = pytest.mark.anyio
 

@@ -24,7 +24,7 @@ from tests.support.downstream import PROGRAM, HttpServer, RawHttp, raw, stdio
 from tests.support.ports import free_port
 from tests.support.raw_server import FLAWED, USABLE
 from tests.support.wait import process_alive, wait_until
-from workers.connections import Connections
+from workers.connections.pool import Connections
 from workers.downstream import answers, checked
 from workers.downstream import server as downstream
 from workers.downstream import session as downstream_session

@@ -17,8 +17,8 @@ from tests.support.fleets import RunningCommand, environment
 from tests.support.wait import wait_until, wait_until_sync
 from tests.workers.conftest import Start
 from tests.workers.fleet import Fleet, Flows, chain, sleep
-from workers.queues import step_queue
-from workers.worker import WORKER_TTL_SECONDS
+from workers.rq.queues import step_queue
+from workers.rq.worker import WORKER_TTL_SECONDS
 
 # isort: split
 from rq import Worker

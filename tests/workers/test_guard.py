@@ -19,8 +19,8 @@ from tests.support.fleets import environment
 from tests.support.wait import process_alive, wait_until, wait_until_sync
 from tests.workers.conftest import Start
 from tests.workers.fleet import Fleet, Flows, chain
-from workers import guard_process
-from workers.guard import Guard
+from workers.children import guard_process
+from workers.children.guard import Guard
 
 pytestmark = [
     pytest.mark.anyio,
@@ -32,7 +32,7 @@ HOLDER = f"""
 import asyncio, os, signal, subprocess, sys
 from coordinator.toolsets.gateway.rules.calls import CliCall
 from workers.gateway.cli import run_command
-from workers.guard import ProcessGroup
+from workers.children.guard import ProcessGroup
 
 async def main():
     if sys.argv[1] == "command":

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import workers.isolated
+import workers.children.isolated
 from coordinator.steps.run_kind import CallFailed
 from tests.support.fleets import ROOT, environment
 from tests.support.wait import process_alive, wait_until, wait_until_sync
-from workers.isolated import IsolatedCalls
+from workers.children.isolated import IsolatedCalls
 
 pytestmark = pytest.mark.anyio
 HERE = "tests.workers.callables"
@@ -70,7 +70,7 @@ async def test_wrong_arguments_are_explained(
 async def test_a_child_stays_for_the_next_call_and_is_replaced_in_time(
     calls: IsolatedCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers.isolated, "CALLS", 3)
+    monkeypatch.setattr(workers.children.isolated, "CALLS", 3)
     seen = [await calls.call(f"{HERE}:who", {}, "k") for _ in range(4)]
     pids = [pid for pid, _, _ in seen]
     assert pids[0] == pids[1] == pids[2] != pids[3]
@@ -143,7 +143,7 @@ async def test_failures(
 
 
 async def test_an_answer_that_is_too_long_is_a_failure(calls: IsolatedCalls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers.isolated, "MAX_REPLY_BYTES", 1000)
+    monkeypatch.setattr(workers.children.isolated, "MAX_REPLY_BYTES", 1000)
     with pytest.raises(CallFailed, match="more than 1000 bytes"):
         await calls.call(f"{HERE}:huge", {"size": 2000}, "k")
     assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
@@ -156,7 +156,7 @@ async def test_an_answer_nested_too_deeply_for_the_worker(
         raise RecursionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(workers.isolated, "decode_reply", overwhelmed)
+        patch.setattr(workers.children.isolated, "decode_reply", overwhelmed)
         with pytest.raises(CallFailed, match="nested too deep"):
             await calls.call(f"{HERE}:deep", {"levels": 10}, "k")
     assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
@@ -212,7 +212,7 @@ async def test_closing_ends_all_children(tmp_path: Path) -> None:
 
 _WORKER = """
 import asyncio, sys
-from workers.isolated import IsolatedCalls
+from workers.children.isolated import IsolatedCalls
 asyncio.run(IsolatedCalls(1).call("tests.workers.callables:spins", {"started": sys.argv[1]}, "k"))
 """
 

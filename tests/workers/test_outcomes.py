@@ -12,10 +12,10 @@ from coordinator.settings.connections import Connection
 from coordinator.store.fleet.connection_states import ConnectionStatus
 from tests.support.downstream import RawHttp
 from tests.support.odd_http import Answer, OddHttp
-from workers.connections import Connections
+from workers.connections.outcomes import Outcomes
+from workers.connections.pool import Connections
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.metrics import CONNECTION_USES
-from workers.outcomes import Outcomes
 
 GIT = Connection(kind="cli", command="git", env={"TOKEN": "${GIT_TOKEN}", "B": "x${HERE}", "A": "${AWAY} ${HERE}"})
 

@@ -20,7 +20,7 @@ from tests.support.wait import wait_until, wait_until_sync
 from tests.workers.bench import Bench, chain, hang
 from workers.attempts import Attempt
 from workers.heartbeat import Heartbeat
-from workers.worker import StepWorker
+from workers.rq.worker import StepWorker
 
 pytestmark = pytest.mark.anyio
 

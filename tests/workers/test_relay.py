@@ -9,7 +9,7 @@ import pytest
 from coordinator.store import Store, keys
 from tests.support.wait import wait_until
 from tests.workers.bench import Bench
-from workers.relay import Relay
+from workers.rq.relay import Relay
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from typing import IO, TextIO
 
 import anyio
 
-from workers.guard import ProcessGroup
+from workers.children.guard import ProcessGroup
 
 GRACE_SECONDS = 2.0
 """How long a server may take to end after its stdin was closed, and its process group again after SIGTERM."""

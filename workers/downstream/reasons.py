@@ -15,7 +15,7 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from coordinator.connect_failures import cause_of
 from coordinator.settings.connections import Connection
-from workers.http_statuses import seconds_to_wait, status_problem
+from workers.connections.http_statuses import seconds_to_wait, status_problem
 
 CONNECT_SECONDS = 10.0
 """How long connecting to an HTTP server may take."""

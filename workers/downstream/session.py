@@ -21,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from coordinator import NAME, __version__
 from coordinator.settings.connections import Connection, Interpolator, hidden
+from workers.connections.start_failures import start_problem
 from workers.downstream.answers import MAX_ANSWER, bound_answer
 from workers.downstream.asked import refuse_requests
 from workers.downstream.checked import check_results
@@ -38,7 +39,6 @@ from workers.downstream.reasons import (
 from workers.downstream.stderr import Lines
 from workers.downstream.stdio import stdio_transport
 from workers.downstream.watched import Watched
-from workers.start_failures import start_problem
 
 _log = structlog.get_logger(__name__)
 

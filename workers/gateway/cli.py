@@ -14,9 +14,9 @@ import msgspec
 from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import CliCall
+from workers.children.guard import ProcessGroup
+from workers.connections.start_failures import start_problem
 from workers.gateway.failures import misconfigured, permanent, unreachable
-from workers.guard import ProcessGroup
-from workers.start_failures import start_problem
 
 MAX_STDOUT = 1024 * 1024
 MAX_STDERR = 64 * 1024

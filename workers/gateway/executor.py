@@ -35,7 +35,7 @@ from coordinator.toolsets.gateway.rules.calls import (
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.task import MAX_NESTING, Task
 from coordinator.toolsets.gateway.run_kind import ERROR_CLASSES, Job
-from workers.connections import Connections
+from workers.connections.pool import Connections
 from workers.gateway.cli import run_command
 from workers.gateway.failures import permanent, problem_of, rate_limited, timeout, transient, unreachable
 from workers.gateway.rest import RestClient

@@ -24,8 +24,8 @@ from coordinator.identity.keys.ssrf import Refused, ResolvedUrl, SsrfGuard
 from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import RestCall
+from workers.connections.http_statuses import seconds_to_wait, status_problem
 from workers.gateway.failures import misconfigured, permanent, rate_limited, timeout, transient, unreachable
-from workers.http_statuses import seconds_to_wait, status_problem
 
 MAX_BODY = 1024 * 1024
 """Most bytes of an answer that are kept."""

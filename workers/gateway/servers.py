@@ -27,7 +27,7 @@ from coordinator.toolsets.gateway.rules.schemas import MAX_DEPTH, schema_problem
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, AuditStore
 from coordinator.toolsets.gateway.store.servers import ServerStore
-from workers.connections import Connections
+from workers.connections.pool import Connections
 
 if TYPE_CHECKING:
     from workers.downstream.server import ListedTool

@@ -20,7 +20,7 @@ import structlog
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.run_kind import CallFailed, Isolated
 from coordinator.toolsets.caller import Caller
-from workers.isolated_child import BAD_ARGUMENTS, TOO_DEEP, BadArguments, message_of, prepared
+from workers.children.isolated_child import BAD_ARGUMENTS, TOO_DEEP, BadArguments, message_of, prepared
 from workers.tools.source import Source, StepTool
 
 _log = structlog.get_logger(__name__)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator.settings import Settings
-from workers.connections import Connections
+from workers.connections.pool import Connections
 from workers.tools.source import Source
 
 if TYPE_CHECKING:

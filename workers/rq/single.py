@@ -26,9 +26,9 @@ from coordinator.store import Store, keys
 from coordinator.store.checks.identity import remembered
 from coordinator.store.link.clients import address_of
 from workers.attempts import Attempt
+from workers.children.isolated import IsolatedCalls
 from workers.engine import Engine
 from workers.heartbeat import Heartbeat, StoreClients
-from workers.isolated import IsolatedCalls
 from workers.run_kinds import make_run_kinds
 
 _log = structlog.get_logger(__name__)

@@ -1,4 +1,4 @@
-"""The child's side of ``isolated``: ``python -m workers.isolated_child DESCRIPTOR PARENT``."""
+"""The child's side of ``isolated``: ``python -m workers.children.isolated_child DESCRIPTOR PARENT``."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
 from coordinator.steps.model import StepRun
 from coordinator.toolsets.gateway.rules.resolve import all_connections
-from workers.outcomes import Outcomes
+from workers.connections.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from workers.downstream.server import DownstreamServer

@@ -28,9 +28,9 @@ from rq.timeouts import TimerDeathPenalty
 from rq.worker import WorkerStatus
 
 from workers.attempts import Attempt
-from workers.display import Display
 from workers.metrics import WORKER_JOBS
-from workers.queues import StepJob, step_queue
+from workers.rq.display import Display
+from workers.rq.queues import StepJob, step_queue
 
 _log = structlog.get_logger(__name__)
 

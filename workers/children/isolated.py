@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from coordinator.steps.run_kind import CallFailed, timeout
-from workers.guard import guard
-from workers.isolated_child import HEAD, TOO_DEEP
+from workers.children.guard import guard
+from workers.children.isolated_child import HEAD, TOO_DEEP
 
 CALLS = 100
 """How many calls a child serves before a new one replaces it, so that leaks stay bounded."""
@@ -45,7 +45,14 @@ class _Child:
         try:
             self._process = await asyncio.create_subprocess_exec(
                 # -P: files in the working directory must not hide installed modules.
-                *(sys.executable, "-P", "-m", "workers.isolated_child", str(theirs.fileno()), str(os.getpid())),
+                *(
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "workers.children.isolated_child",
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                ),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
                 pass_fds=[theirs.fileno()],
