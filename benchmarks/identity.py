@@ -28,7 +28,7 @@ from jwt.algorithms import get_default_algorithms
 from benchmarks.frontend import CONNECTIONS, Run, Server, create_items, measure
 from benchmarks.support import console, embedded, front_end, percentile, table
 from coordinator.identity.verifiers.build import build_verifier
-from coordinator.settings.identity import VerifierSettings
+from coordinator.settings.sections.identity import VerifierSettings
 from coordinator.store import Store
 from tests.identity.servers import KeyServer
 from tests.identity.signing import AUDIENCE, ISSUER, Signer, jwks

@@ -32,7 +32,7 @@ from benchmarks.support import console, embedded, front_end, percentile, table
 from coordinator.definitions import Definitions, LoadedWorkflow, shipped
 from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
-from coordinator.settings.workflows import Workflows
+from coordinator.settings.sections.workflows import Workflows
 from coordinator.store import Store
 from coordinator.toolsets.sessions.tools import toolset
 from coordinator.toolsets.tool import Call, Reply, Services

@@ -18,7 +18,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from coordinator.steps.handoff import own_queue
 from coordinator.steps.model import StepRun
 from coordinator.steps.run_kind import NotHere, timeout

@@ -18,7 +18,7 @@ from coordinator.settings import LoadedSettings, Settings, config_version, load_
 from coordinator.settings.effective_auth import auth_mode
 from coordinator.settings.fields import fields_of
 from coordinator.settings.redact import shown_value
-from coordinator.settings.work import NoteSettings
+from coordinator.settings.sections.work import NoteSettings
 from coordinator.toolsets.items.contract.base import PHASES
 from coordinator.toolsets.items.contract.transitions import TRIGGERS
 from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config

@@ -19,7 +19,7 @@ from coordinator.cli.terminal import print_json
 from coordinator.errors import that_exist
 from coordinator.operations import Act, Result, record
 from coordinator.settings import LoadedSettings
-from coordinator.settings.webhooks import Webhook
+from coordinator.settings.sections.webhooks import Webhook
 from coordinator.store import Store
 from coordinator.webhooks import messages, signing
 from coordinator.webhooks.check import no_roots, secret_of

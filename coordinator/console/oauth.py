@@ -23,8 +23,8 @@ from coordinator.console.tickets import PATH
 from coordinator.identity.callers.authenticator import Authenticator
 from coordinator.identity.keys.fetch import JSON_TYPES, Fetcher, FetchFailed
 from coordinator.settings import Settings
-from coordinator.settings.console import OAuth
 from coordinator.settings.effective_auth import auth_verifier, console_url, resource_url
+from coordinator.settings.sections.console import OAuth
 from coordinator.store import Store
 from coordinator.store.once import spend
 from coordinator.transport.http.replies import Header

@@ -11,7 +11,7 @@ from coordinator.client.held_back import described
 from coordinator.console.parts import number, plain
 from coordinator.console.uses import amount
 from coordinator.console.view import Asked
-from coordinator.settings.budgets import Periods
+from coordinator.settings.sections.budgets import Periods
 from coordinator.store import keys
 from coordinator.toolsets.items.contract.claims import HeldBack
 from coordinator.toolsets.items.contract.usage import UsageSum

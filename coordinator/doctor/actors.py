@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from coordinator.settings import redacted
-from coordinator.settings.identity import ActorAuthentication, Policy, VerifierSettings
+from coordinator.settings.sections.identity import ActorAuthentication, Policy, VerifierSettings
 
 PROMISES: dict[Policy, str] = {
     "accept-cached": "a proof that verifies decides who acts; without one, actors are who they say they are",

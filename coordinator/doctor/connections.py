@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from coordinator.doctor.findings import Finding, page_of, some
-from coordinator.settings.connections import Connection, unset_variables
+from coordinator.settings.sections.connections import Connection, unset_variables
 from coordinator.store.fleet.connection_states import ConnectionState
 from coordinator.store.fleet.processes import Processes
 from coordinator.wording import moment, printable

@@ -14,7 +14,7 @@ from coordinator.doctor.alerts import Gauges
 from coordinator.doctor.cluster import NODE_SECONDS, check_cluster, check_guard, check_marks
 from coordinator.doctor.findings import Finding, page_of
 from coordinator.errors import ToolFailure
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from coordinator.store import KeySpaceDiffers, Store, StoreChanged, StoreError, StoreIdentity, StoreUnreachable, keys
 from coordinator.store.checks import key_space, permissions
 from coordinator.store.cluster.facts import read_cluster

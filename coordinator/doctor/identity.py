@@ -20,7 +20,7 @@ from coordinator.identity.verifiers.build import build_verifier
 from coordinator.identity.verifiers.claims import LEEWAY
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import auth_mode, auth_verifier
-from coordinator.settings.identity import VerifierSettings
+from coordinator.settings.sections.identity import VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted
 from coordinator.wording import counted

@@ -15,7 +15,7 @@ from coordinator.overload.breaker import Breaker
 from coordinator.overload.fairness import Shares
 from coordinator.overload.limit import AdaptiveLimit
 from coordinator.overload.metrics import ADMISSION_QUEUE, SHED, report
-from coordinator.settings.overload import Overload
+from coordinator.settings.sections.overload import Overload
 from coordinator.toolsets.tool import Criticality
 
 _CLASSES = tuple(Criticality)

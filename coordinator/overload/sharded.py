@@ -8,7 +8,7 @@ from collections.abc import Callable
 from coordinator.errors import ToolFailure
 from coordinator.overload.admission import Admission, Ticket
 from coordinator.overload.metrics import report
-from coordinator.settings.overload import Overload
+from coordinator.settings.sections.overload import Overload
 from coordinator.toolsets.tool import Criticality
 
 

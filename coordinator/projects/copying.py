@@ -29,7 +29,7 @@ from coordinator.projects import transfer
 from coordinator.projects.errors import NotPossible, ProjectProblem
 from coordinator.projects.passing import PassingStore
 from coordinator.projects.transfer import Keys
-from coordinator.settings.workflows import Signing
+from coordinator.settings.sections.workflows import Signing
 from coordinator.steps.left_jobs import remove_jobs
 from coordinator.steps.queue_place import queues_of
 from coordinator.store import ServerError, Store, keys

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from redis.asyncio.client import Pipeline
 
 from coordinator.projects.errors import ProjectProblem
-from coordinator.settings.workflows import Signing
+from coordinator.settings.sections.workflows import Signing
 from coordinator.store import Store, keys
 from coordinator.store.cluster.places import unlist
 from coordinator.store.fences.copies import Fencing

@@ -4,11 +4,10 @@ Precedence is flag > environment > file > default. Every given value is checked,
 overrides. All problems are reported together, each with its place (``/etc/fleet.yaml:12``, ``environment FLEET_PORT``,
 ``flag --port``), the name of the setting and what is allowed.
 
-``model`` declares the settings; larger sections have modules of their own (``auth``, ``identity``, ``overload``,
-``gateway`` ...). ``fields`` derives names, types and limits from these structs. ``yaml_file`` and ``convert`` read
-values, ``load`` merges the sources, ``contradictions`` finds values that exclude each other. ``effective_auth`` derives
-how the HTTP endpoint authenticates, ``example`` writes ``config/fleet.yaml``, and ``reload`` decides which settings a
-running process takes over.
+``model`` declares the settings; the larger ``sections`` have modules of their own. ``fields`` derives names, types and
+limits from these structs. ``yaml_file`` and ``convert`` read values, ``load`` merges the sources, ``contradictions``
+finds values that exclude each other. ``effective_auth`` derives how the HTTP endpoint authenticates, ``example`` writes
+``config/fleet.yaml``, and ``reload`` decides which settings a running process takes over.
 
 A new setting is one field in ``model``. A new section is a field whose type is a struct (its fields get an environment
 variable, ``FLEET_SECTION_FIELD``, but no flag), or a mapping or list of structs (only a file can write it).

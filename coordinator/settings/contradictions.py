@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from coordinator.settings.connections import connection_problems
 from coordinator.settings.effective_auth import auth_mode, auth_verifier, authorization_servers, is_loopback
-from coordinator.settings.identity import verifier_problems
 from coordinator.settings.model import APART, TOOLSETS, Settings
-from coordinator.settings.overload import overload_problems
 from coordinator.settings.problems import KeyPath, short, shown, unknown
-from coordinator.settings.resources import capacities, faults_of
-from coordinator.settings.webhooks import webhook_problems
-from coordinator.settings.work import CANCELLED, repeated
+from coordinator.settings.sections.connections import connection_problems
+from coordinator.settings.sections.identity import verifier_problems
+from coordinator.settings.sections.overload import overload_problems
+from coordinator.settings.sections.resources import capacities, faults_of
+from coordinator.settings.sections.webhooks import webhook_problems
+from coordinator.settings.sections.work import CANCELLED, repeated
 
 _MOST_NAMES = 1000
 

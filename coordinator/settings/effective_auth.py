@@ -6,8 +6,8 @@ import ipaddress
 from typing import Literal
 from urllib.parse import urlsplit
 
-from coordinator.settings.identity import VerifierSettings
 from coordinator.settings.model import Settings
+from coordinator.settings.sections.identity import VerifierSettings
 
 _DISCOVERY = "/.well-known/openid-configuration"
 

@@ -12,7 +12,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
-from coordinator.settings import auth, connections, convert, identity, workflows
+from coordinator.settings import convert
 from coordinator.settings.contradictions import contradictions
 from coordinator.settings.fields import (
     ENVIRONMENT_PREFIX,
@@ -24,10 +24,11 @@ from coordinator.settings.fields import (
     is_struct,
     parts_of,
 )
-from coordinator.settings.gateway import includes
 from coordinator.settings.model import Settings
 from coordinator.settings.paths import Locate, located
 from coordinator.settings.problems import KeyPath, SettingsError, is_text, unknown
+from coordinator.settings.sections import auth, connections, identity, workflows
+from coordinator.settings.sections.gateway import includes
 
 if TYPE_CHECKING:
     from coordinator.settings.yaml_file import Lines

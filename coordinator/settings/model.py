@@ -12,25 +12,25 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from coordinator.settings import example_sections as examples
-from coordinator.settings.attempts import Attempts
-from coordinator.settings.auth import Auth
-from coordinator.settings.budgets import Budgets
-from coordinator.settings.connections import Connections
-from coordinator.settings.console import Console
-from coordinator.settings.feed import Feed
-from coordinator.settings.flows import Flows
-from coordinator.settings.gateway.model import Gateway
-from coordinator.settings.identity import ActorAuthentication
-from coordinator.settings.overload import Overload
 from coordinator.settings.paths import REDIS_ALLOWED, REDIS_PATTERN
-from coordinator.settings.resources import Limits
-from coordinator.settings.runners import Runners
+from coordinator.settings.sections.attempts import Attempts
+from coordinator.settings.sections.auth import Auth
+from coordinator.settings.sections.budgets import Budgets
+from coordinator.settings.sections.connections import Connections
+from coordinator.settings.sections.console import Console
+from coordinator.settings.sections.feed import Feed
+from coordinator.settings.sections.flows import Flows
+from coordinator.settings.sections.gateway.model import Gateway
+from coordinator.settings.sections.identity import ActorAuthentication
+from coordinator.settings.sections.overload import Overload
+from coordinator.settings.sections.resources import Limits
+from coordinator.settings.sections.runners import Runners
+from coordinator.settings.sections.steps import StepSettings
+from coordinator.settings.sections.tracing import Tracing
+from coordinator.settings.sections.webhooks import Webhooks
+from coordinator.settings.sections.work import Labels, LegacySchemas, Schemas, TraitNames, Traits
+from coordinator.settings.sections.workflows import Signing, Workflows
 from coordinator.settings.setting import setting
-from coordinator.settings.steps import StepSettings
-from coordinator.settings.tracing import Tracing
-from coordinator.settings.webhooks import Webhooks
-from coordinator.settings.work import Labels, LegacySchemas, Schemas, TraitNames, Traits
-from coordinator.settings.workflows import Signing, Workflows
 
 Name = Annotated[
     str, setting(pattern=r"^[a-z][a-z0-9_-]*\Z", allowed="a name of lower-case letters, digits, '-' and '_'")

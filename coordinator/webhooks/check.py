@@ -12,7 +12,7 @@ from coordinator.feed.cursor import START
 from coordinator.feed.filters import dashed, ids_of, kinds_of
 from coordinator.identity.keys.ssrf import SsrfGuard
 from coordinator.settings.problems import KeyPath
-from coordinator.settings.webhooks import SECRET_RULE, Webhook, is_secret
+from coordinator.settings.sections.webhooks import SECRET_RULE, Webhook, is_secret
 from coordinator.store import Store
 
 

@@ -23,7 +23,7 @@ from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, Event, FeedReader, Filter, Gap, Listener, parse
 from coordinator.feed import position as stream
 from coordinator.feed.cursor import START, entry_of
-from coordinator.settings.webhooks import Webhook
+from coordinator.settings.sections.webhooks import Webhook
 from coordinator.store import Store
 from coordinator.store.errors import StoreError
 from coordinator.webhooks import messages, signing

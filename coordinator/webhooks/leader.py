@@ -11,7 +11,7 @@ import structlog
 
 from coordinator.feed import FeedReader
 from coordinator.settings import Settings
-from coordinator.settings.webhooks import Webhook
+from coordinator.settings.sections.webhooks import Webhook
 from coordinator.store import Store
 from coordinator.store.fleet.leader_task import LeaderTask
 from coordinator.webhooks.check import filter_of, secret_of

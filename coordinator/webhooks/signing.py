@@ -20,7 +20,7 @@ import msgspec
 from cryptography.fernet import Fernet, InvalidToken
 from standardwebhooks import Webhook as Signer
 
-from coordinator.settings.webhooks import SECRET_PREFIX
+from coordinator.settings.sections.webhooks import SECRET_PREFIX
 
 OVERLAP_SECONDS = 24 * 3600
 """How long an earlier secret signs along."""

@@ -15,8 +15,8 @@ from coordinator.identity.clock import FleetClock
 from coordinator.identity.metrics import TOKEN_FILE_READS
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
-from coordinator.settings.identity import VerifierSettings
+from coordinator.settings.sections.auth import Auth
+from coordinator.settings.sections.identity import VerifierSettings
 from tests.support.counts import all_counted
 
 KEYS = VerifierSettings(

@@ -21,9 +21,9 @@ from coordinator.identity.callers.token_file import TokenFileError, digest_of, n
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
-from coordinator.settings.connections import Connection
-from coordinator.settings.identity import ActorAuthentication, VerifierSettings
+from coordinator.settings.sections.auth import Auth
+from coordinator.settings.sections.connections import Connection
+from coordinator.settings.sections.identity import ActorAuthentication, VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller, OfEntry
 from coordinator.transport.endpoints import Endpoints

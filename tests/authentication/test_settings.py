@@ -10,9 +10,9 @@ import pytest
 
 from coordinator.processes.reload import Rereader
 from coordinator.settings import Settings, SettingsError, load_settings
-from coordinator.settings.auth import Auth
 from coordinator.settings.effective_auth import auth_mode, auth_verifier, is_loopback, resource_url
-from coordinator.settings.identity import ActorAuthentication
+from coordinator.settings.sections.auth import Auth
+from coordinator.settings.sections.identity import ActorAuthentication
 from tests.authentication.support import KEYS
 from tests.support.fleets import ROOT
 

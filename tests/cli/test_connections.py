@@ -12,7 +12,7 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.doctor.connections import check
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from coordinator.store.fleet.processes import Processes
 from tests.gateway.fleet import STDIO, Agent, GatewayFleet, Json
 from tests.support.fleets import fleet_command, scrape

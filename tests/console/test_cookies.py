@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.console.cookies import Cookie
 from coordinator.settings import Settings
-from coordinator.settings.console import Console
+from coordinator.settings.sections.console import Console
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.console.sessions import Sessions
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
+from coordinator.settings.sections.auth import Auth
 from coordinator.store import Store
 from coordinator.transport.rounds.sealing import Seals
 from tests.authentication.support import KEYS, Authenticators, with_auth

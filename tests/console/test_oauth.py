@@ -13,9 +13,9 @@ import pytest
 
 from coordinator.console.oauth import Failed, Finished, OAuthClient, open_client
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
-from coordinator.settings.console import Console, OAuth
-from coordinator.settings.identity import VerifierSettings
+from coordinator.settings.sections.auth import Auth
+from coordinator.settings.sections.console import Console, OAuth
+from coordinator.settings.sections.identity import VerifierSettings
 from coordinator.store import Store
 from coordinator.transport.rounds.sealing import Seals
 from tests.console.authority import CLIENT, SECRET, Authority

@@ -24,7 +24,7 @@ from coordinator.doctor import fleet as whole
 from coordinator.doctor import host, queues, store
 from coordinator.processes.fleetfile import Fleet, FleetFile
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
+from coordinator.settings.sections.auth import Auth
 from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.store import ServerError, Store, StoreUnreachable
 from coordinator.store.checks import key_space

@@ -12,8 +12,8 @@ import msgspec
 from coordinator.identity.callers.authenticator import Authenticator
 from coordinator.identity.clock import FleetClock
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
-from coordinator.settings.feed import Feed
+from coordinator.settings.sections.auth import Auth
+from coordinator.settings.sections.feed import Feed
 from coordinator.store import Store
 from tests.authentication.support import KEYS, Authenticators, FakeVerifier, Tokens
 from tests.feed.rig import Front, serving

@@ -19,8 +19,8 @@ from coordinator.errors import ToolFailure
 from coordinator.feed import metrics, reader
 from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
-from coordinator.settings.feed import Feed
-from coordinator.settings.workflows import Workflows
+from coordinator.settings.sections.feed import Feed
+from coordinator.settings.sections.workflows import Workflows
 from coordinator.store import Store, keys
 from coordinator.toolsets import deferral
 from coordinator.toolsets.registry import load_toolsets

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.feed import listener as listeners
 from coordinator.feed.cursor import entry_of
-from coordinator.settings.feed import Feed
+from coordinator.settings.sections.feed import Feed
 from coordinator.store import keys
 from coordinator.transport import streams
 from tests.feed.rig import Front, Json

@@ -16,11 +16,11 @@ import pytest
 from coordinator.identity.callers.token_file import digest_of
 from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
-from coordinator.settings.connections import Connection
-from coordinator.settings.flows import Flows
-from coordinator.settings.gateway.model import Gateway
-from coordinator.settings.identity import ActorAuthentication
+from coordinator.settings.sections.auth import Auth
+from coordinator.settings.sections.connections import Connection
+from coordinator.settings.sections.flows import Flows
+from coordinator.settings.sections.gateway.model import Gateway
+from coordinator.settings.sections.identity import ActorAuthentication
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import DEMO_TOOLS, StepNames, installed
 from coordinator.steps.run_kind import CallFailed, opened

@@ -10,8 +10,8 @@ import pytest
 
 from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
-from coordinator.settings.connections import Connection
-from coordinator.settings.flows import Flows as FlowSettings
+from coordinator.settings.sections.connections import Connection
+from coordinator.settings.sections.flows import Flows as FlowSettings
 from coordinator.steps.metrics import RUNS_ENDED
 from coordinator.store import Store
 from coordinator.toolsets.flows.store import flows as flow_store

@@ -17,9 +17,9 @@ from coordinator.feed.cursor import START, Cursor
 from coordinator.feed.waits import Waits
 from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings, convert
-from coordinator.settings.connections import Connection
-from coordinator.settings.gateway.model import Gateway
-from coordinator.settings.steps import StepSettings
+from coordinator.settings.sections.connections import Connection
+from coordinator.settings.sections.gateway.model import Gateway
+from coordinator.settings.sections.steps import StepSettings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.store import StepStore
 from coordinator.store import Store

@@ -12,7 +12,7 @@ import pytest
 from coordinator.processes.gateway_settings import findings
 from coordinator.processes.sound import sound
 from coordinator.settings import Settings, SettingsError, load_settings
-from coordinator.settings.gateway.model import Gateway
+from coordinator.settings.sections.gateway.model import Gateway
 from coordinator.toolsets.gateway.rules.bundle import packed, unpacked
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, ImportedTool, LeftOut, ServerTools
 from coordinator.toolsets.gateway.rules.resolve import resolved

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from coordinator.identity.keys import ssrf
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from coordinator.steps.model import Failure, Success
 from coordinator.toolsets.gateway.rules.calls import CliCall, RestCall
 from tests.gateway.lab import Json, states

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.settings.gateway.model import Gateway
+from coordinator.settings.sections.gateway.model import Gateway
 from coordinator.store import Store
 from coordinator.store.subscription import Subscription
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, ImportedTool, ServerTools

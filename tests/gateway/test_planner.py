@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.settings.gateway.model import Workflow
+from coordinator.settings.sections.gateway.model import Workflow
 from coordinator.steps.model import Failure, Outcome, Success
 from coordinator.toolsets.caller import Caller, OfEntry
 from coordinator.toolsets.gateway.rules import machine, planner

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.settings.gateway.model import Gateway
+from coordinator.settings.sections.gateway.model import Gateway
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, ImportedTool, ServerTools
 from coordinator.toolsets.gateway.rules.lint import problems
 from tests.gateway.lab import Json

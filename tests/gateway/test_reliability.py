@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from coordinator.settings.gateway.executor import Executor
+from coordinator.settings.sections.gateway.executor import Executor
 from coordinator.store import Store
 from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.gateway import run_kind

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
+from coordinator.settings.sections.auth import Auth
 from coordinator.store import Store
 from coordinator.toolsets.caller import OfEntry
 from tests.authentication.support import Tokens, key_of

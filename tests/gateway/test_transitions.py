@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.settings.gateway.executor import Guard
+from coordinator.settings.sections.gateway.executor import Guard
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, refused
 from coordinator.toolsets.gateway.rules.scope import Scope
 from tests.gateway.conftest import MakeLab

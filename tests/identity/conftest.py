@@ -13,7 +13,7 @@ import redis
 from coordinator.identity.keys import cache
 from coordinator.identity.verifiers.build import build_verifier
 from coordinator.identity.verifiers.jwks import JwksVerifier
-from coordinator.settings.identity import VerifierSettings
+from coordinator.settings.sections.identity import VerifierSettings
 from coordinator.store import Store, keys
 from coordinator.store.link.address import parse
 from coordinator.store.link.clients import client as redis_client

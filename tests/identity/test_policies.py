@@ -16,7 +16,7 @@ from coordinator.identity.actors.policy import trust
 from coordinator.identity.actors.resolver import Actors
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
-from coordinator.settings.identity import POLICIES, ActorAuthentication, Policy, VerifierSettings
+from coordinator.settings.sections.identity import POLICIES, ActorAuthentication, Policy, VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted, attributed
 from tests.items.client import Client, Json, actor, fresh_id

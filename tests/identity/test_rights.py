@@ -18,10 +18,10 @@ from coordinator.identity.callers.rights import Rights, cut
 from coordinator.identity.callers.token_file import TokenEntry
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
-from coordinator.settings.connections import Connection
-from coordinator.settings.identity import ActorAuthentication, VerifierSettings
 from coordinator.settings.model import TOOLSETS
+from coordinator.settings.sections.auth import Auth
+from coordinator.settings.sections.connections import Connection
+from coordinator.settings.sections.identity import ActorAuthentication, VerifierSettings
 from coordinator.toolsets.caller import BUDGETS, DELEGATES, Caller, Delegation, OfEntry, OfJwt
 from coordinator.toolsets.flows.rules.permissions import ADMIN, may_call
 

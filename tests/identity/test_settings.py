@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.settings import LoadedSettings, Settings, SettingsError, load_settings, needing_restart, taken_over
-from coordinator.settings.identity import POLICIES, ActorAuthentication, VerifierSettings
+from coordinator.settings.sections.identity import POLICIES, ActorAuthentication, VerifierSettings
 
 PREFIX = "FLEET_ACTOR_AUTHENTICATION_"
 SOUND = {"type": "jwks", "jwks_uri": "https://id.example/jwks", "algorithms": ["EdDSA"]}

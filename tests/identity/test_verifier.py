@@ -19,7 +19,7 @@ from coordinator.identity.keys.sources import JwksPath, SourceFailed
 from coordinator.identity.verifier import Outcome
 from coordinator.identity.verifiers.jwks import JwksVerifier
 from coordinator.identity.verifiers.noop import NoopVerifier
-from coordinator.settings.identity import VerifierSettings
+from coordinator.settings.sections.identity import VerifierSettings
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer
 from tests.identity.signing import ALGORITHMS, AUDIENCE, ISSUER, Json, Signer, encoded, jwks, plain

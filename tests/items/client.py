@@ -21,7 +21,7 @@ from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
 from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
-from coordinator.settings.attempts import Attempts
+from coordinator.settings.sections.attempts import Attempts
 from coordinator.store import Store, keys
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.caller import Caller

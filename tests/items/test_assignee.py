@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from coordinator.settings.resources import Limit
+from coordinator.settings.sections.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import SETTINGS, Client, Json, actor, counts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.settings import Settings
-from coordinator.settings.attempts import Attempts
+from coordinator.settings.sections.attempts import Attempts
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.audit import audit

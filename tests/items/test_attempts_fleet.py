@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from coordinator.settings import Settings
-from coordinator.settings.attempts import Attempts
+from coordinator.settings.sections.attempts import Attempts
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import LONG_MS, Json

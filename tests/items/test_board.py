@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.settings.attempts import Attempts
+from coordinator.settings.sections.attempts import Attempts
 from coordinator.store import Store
 from coordinator.store.link.address import parse
 from coordinator.store.link.clients import client as redis_client

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator.settings import Settings
-from coordinator.settings.attempts import Attempts
+from coordinator.settings.sections.attempts import Attempts
 from coordinator.store import Store
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.base import BaseStore

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.settings import Settings
-from coordinator.settings.attempts import Attempts
+from coordinator.settings.sections.attempts import Attempts
 from coordinator.store import keys
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
 from coordinator.toolsets.actor import ActorEcho, Trusted, Verification, attribution

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from coordinator.settings import Settings
-from coordinator.settings.attempts import Attempts
+from coordinator.settings.sections.attempts import Attempts
 from tests.items.attempts import attempts, begun, must_be_sound
 from tests.items.client import LONG_MS, Client, Json, actor, fresh_id
 from tests.items.parked import Fronts

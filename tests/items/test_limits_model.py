@@ -19,8 +19,8 @@ from coordinator.projects import native
 from coordinator.projects.dumping import dump
 from coordinator.projects.restoring import restore
 from coordinator.settings import Settings
-from coordinator.settings.budgets import Budgets, Limits, Periods
-from coordinator.settings.resources import Limit
+from coordinator.settings.sections.budgets import Budgets, Limits, Periods
+from coordinator.settings.sections.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.audit.resources import held_by

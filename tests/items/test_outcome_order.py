@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.settings.budgets import Budgets, Limits, Periods
+from coordinator.settings.sections.budgets import Budgets, Limits, Periods
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted, Trusted, Verification, echo
 from coordinator.toolsets.items.audit import audit

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET
 
-from coordinator.settings.budgets import Budgets, Limits, Periods
-from coordinator.settings.resources import Limit
+from coordinator.settings.sections.budgets import Budgets, Limits, Periods
+from coordinator.settings.sections.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.rules.budget_shares import Share, budget_of_agent, share_of, shares_of
 from coordinator.toolsets.items.rules.configured import schema_config

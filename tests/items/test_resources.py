@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.settings.resources import Limit
+from coordinator.settings.sections.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import SETTINGS, Client, Json, counts

@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 import pytest
 
-from coordinator.settings.resources import Limit
+from coordinator.settings.sections.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.audit.resources import held_by, held_text

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.settings import Settings, SettingsError, load_settings
-from coordinator.settings.work import NoteSettings
+from coordinator.settings.sections.work import NoteSettings
 from coordinator.store import Store
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.settings.budgets import Budgets, Limits, Periods
+from coordinator.settings.sections.budgets import Budgets, Limits, Periods
 from coordinator.store import Store, keys
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.audit import audit

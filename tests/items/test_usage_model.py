@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from coordinator.settings.budgets import Budgets, Limits, Periods
+from coordinator.settings.sections.budgets import Budgets, Limits, Periods
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.usage import read_usage
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id

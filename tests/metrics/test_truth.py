@@ -18,7 +18,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics_catalogue import CATALOGUE
 from coordinator.overload import Admission
 from coordinator.overload.metrics import CALLS_AT_WORK, CONCURRENCY_LIMIT, SATURATION, SHED
-from coordinator.settings.overload import Overload
+from coordinator.settings.sections.overload import Overload
 from coordinator.toolsets.tool import Criticality
 from tests.metrics.traffic import CONFIG, NOWHERE, SLOW_MS, Traffic
 from tests.overload.front import SMALL

@@ -11,7 +11,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.overload import Admission, Ticket
 from coordinator.overload.metrics import BREAKER_STATE, SHED
-from coordinator.settings.overload import Overload
+from coordinator.settings.sections.overload import Overload
 from coordinator.toolsets.tool import Criticality
 from tests.support.counts import all_counted
 

@@ -8,7 +8,7 @@ from coordinator.projects import native
 from coordinator.projects.dumping import dump
 from coordinator.projects.restoring import Restored, restore
 from coordinator.settings import Settings
-from coordinator.settings.attempts import Attempts
+from coordinator.settings.sections.attempts import Attempts
 from coordinator.store import Store
 
 SETTINGS = Settings(

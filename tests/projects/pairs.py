@@ -12,7 +12,7 @@ from coordinator.errors import ToolFailure
 from coordinator.projects import copying, transfer
 from coordinator.projects.copying import Copy, End, turn
 from coordinator.projects.passing import PassingStore
-from coordinator.settings.workflows import Signing
+from coordinator.settings.sections.workflows import Signing
 from coordinator.steps import queue_place
 from coordinator.store import Store, keys
 from coordinator.store.checks import key_space

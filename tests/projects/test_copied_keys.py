@@ -9,7 +9,7 @@ import pytest
 from coordinator.projects import transfer
 from coordinator.projects.copying import abort, accept
 from coordinator.projects.errors import ProjectProblem
-from coordinator.settings.workflows import Signing
+from coordinator.settings.sections.workflows import Signing
 from coordinator.store import Store, keys
 from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.signing_keys import SALT, SigningKeys

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from coordinator.interchange.model import ImportProblem
-from coordinator.settings.budgets import Budgets, Limits, Periods
+from coordinator.settings.sections.budgets import Budgets, Limits, Periods
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.usage import DAY_MS, GROUPS, read_usage, usage_entries

@@ -19,7 +19,7 @@ from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
 from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
-from coordinator.settings.workflows import Workflows
+from coordinator.settings.sections.workflows import Workflows
 from coordinator.store import Store
 from coordinator.toolsets.sessions.rules import tokens, trace
 from coordinator.toolsets.sessions.store.sessions import SessionStore

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator.definitions import Definitions
-from coordinator.settings.workflows import Signing
+from coordinator.settings.sections.workflows import Signing
 from coordinator.store.signing_keys import Key, KeyRing
 from coordinator.toolsets.sessions.rules import tokens
 from coordinator.toolsets.sessions.rules.signer import Signer

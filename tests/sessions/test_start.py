@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from coordinator.settings.auth import Auth
+from coordinator.settings.sections.auth import Auth
 from coordinator.store import keys
 from coordinator.toolsets.sessions.rules import tokens
 from tests.sessions.client import Answer, Sessions, fresh_id

@@ -11,8 +11,8 @@ import pytest
 
 from coordinator.cli import run
 from coordinator.settings import SettingsError, load_settings
-from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in, interpolated
 from coordinator.settings.redact import redacted, shown_value
+from coordinator.settings.sections.connections import Connection, Interpolator, hidden, hidden_in, interpolated
 
 
 def test_no_secret_of_a_connection_is_shown() -> None:

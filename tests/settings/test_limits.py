@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.settings import SettingsError, load_settings
-from coordinator.settings.resources import Limit
+from coordinator.settings.sections.resources import Limit
 
 WRONG = [
     ("resources: {gpu: 0}", "resources.gpu must be an integer from 1 to 1000000 or a mapping, not 0"),

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from coordinator.settings import Settings
-from coordinator.settings.steps import StepSettings
+from coordinator.settings.sections.steps import StepSettings
 from coordinator.store import Store
 from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.link.address import parse

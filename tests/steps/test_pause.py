@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.settings.steps import StepSettings
+from coordinator.settings.sections.steps import StepSettings
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import RECORDED
 from coordinator.store import keys

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from coordinator.settings import Settings
-from coordinator.settings.steps import StepSettings
+from coordinator.settings.sections.steps import StepSettings
 from coordinator.steps.handoff import queue_name, queue_names
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import RECORDED, QueuedJob, Report

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from tests.support.fleets import environment
 from tests.support.ports import free_port
 from tests.support.raw_server import said

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from tests.support.raw_server import said
 from tests.support.web import LocalServer, Quiet
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from tests.support.fleets import ROOT
 from tests.support.stateful_server import answer
 from tests.support.web import LocalServer, Quiet

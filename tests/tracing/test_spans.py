@@ -23,7 +23,7 @@ from coordinator.overload import Admission
 from coordinator.processes.errors import ProcessProblem
 from coordinator.processes.supervision.roles import start_tracing
 from coordinator.settings import Settings
-from coordinator.settings.tracing import Tracing as Section
+from coordinator.settings.sections.tracing import Tracing as Section
 from coordinator.toolsets.tool import Call
 from coordinator.transport.calls import Calls
 from coordinator.transport.fast_path.calls import ParsedCall, Plan

@@ -7,7 +7,7 @@ from typing import Any
 
 from coordinator.identity.callers.authenticator import Authenticator
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
+from coordinator.settings.sections.auth import Auth
 from coordinator.transport import FrontEnd
 from coordinator.transport.metrics import AUTH_REFUSED
 from tests.authentication.support import Authenticators, Tokens

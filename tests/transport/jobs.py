@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from msgspec import Meta, Struct
 
 from coordinator.settings import Settings
-from coordinator.settings.workflows import Signing
+from coordinator.settings.sections.workflows import Signing
 from coordinator.toolsets.deferral import Pending, Stopped
 from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Deferral, Reply, Tool

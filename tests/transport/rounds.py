@@ -12,7 +12,7 @@ from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
 from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
+from coordinator.settings.sections.auth import Auth
 from coordinator.store import Store
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset

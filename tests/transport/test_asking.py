@@ -13,7 +13,7 @@ from mcp.client import Client as RealClient
 from mcp.client.stdio import StdioServerParameters
 
 from coordinator.settings import Settings
-from coordinator.settings.workflows import Signing, Workflows
+from coordinator.settings.sections.workflows import Signing, Workflows
 from coordinator.store import Store
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.transport.metrics import QUESTIONS

@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
+from coordinator.settings.sections.auth import Auth
 from coordinator.transport import FrontEnd
 from coordinator.transport.http.replies import Scope
 from coordinator.transport.mcp.server import SdkApp

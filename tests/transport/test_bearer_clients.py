@@ -21,7 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
+from coordinator.settings.sections.auth import Auth
 from coordinator.transport import FrontEnd
 from tests.authentication.support import KEYS, Authenticators, Tokens
 from tests.transport.clients import CALLS, hit_rate, old

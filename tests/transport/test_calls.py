@@ -14,7 +14,7 @@ import coordinator.transport.calls
 from coordinator.errors import CATALOGUE, ToolFailure
 from coordinator.metrics.cells import Buckets
 from coordinator.overload import Admission
-from coordinator.settings.overload import Overload
+from coordinator.settings.sections.overload import Overload
 from coordinator.toolsets.tool import Call, Reply
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.metrics import FAST_PATH, REQUEST_DURATION, REQUESTS, SLOT_REQUESTS

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
+from coordinator.settings.sections.auth import Auth
 from coordinator.store import Store
 from coordinator.toolsets.registry import described_toolsets
 from coordinator.toolsets.tool import COMPLETIONS_MOST

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from coordinator.settings.console import Console
+from coordinator.settings.sections.console import Console
 from coordinator.transport.http.replies import ClientDisconnected, Receive, Refused, Scope, Send, reply
 from tests.transport.rig import make_app, send
 

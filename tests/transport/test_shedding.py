@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from coordinator.overload import Admission
-from coordinator.settings.overload import Overload
+from coordinator.settings.sections.overload import Overload
 from coordinator.toolsets.tool import Criticality, Reply, Tool, Toolset
 from tests.overload.front import shed_calls
 from tests.support.wait import wait_until_sync

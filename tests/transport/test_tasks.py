@@ -12,7 +12,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
+from coordinator.settings.sections.auth import Auth
 from coordinator.store import Store, keys
 from coordinator.toolsets import deferral
 from coordinator.toolsets.gateway import operations

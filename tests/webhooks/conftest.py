@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.feed import FeedReader
 from coordinator.settings import Settings
-from coordinator.settings.webhooks import Webhook
+from coordinator.settings.sections.webhooks import Webhook
 from coordinator.store import Store
 from coordinator.store.fleet import leader_task
 from coordinator.webhooks import Webhooks, delivery

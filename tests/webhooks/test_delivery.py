@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from coordinator.settings import Settings
-from coordinator.settings.webhooks import Webhook
+from coordinator.settings.sections.webhooks import Webhook
 from coordinator.store import Store, keys
 from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.webhooks import delivery, sender

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from coordinator.settings.webhooks import is_secret
+from coordinator.settings.sections.webhooks import is_secret
 from coordinator.webhooks import signing
 from coordinator.webhooks.signing import OVERLAP_SECONDS, headers, in_force, rotated
 from tests.webhooks.receiver import SECRET

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
+from coordinator.settings.sections.auth import Auth
 from coordinator.store import Store, keys
 from coordinator.toolsets.metrics import CLAIM_CONFLICTS
 from tests.authentication.support import Authenticators, Tokens

@@ -9,8 +9,8 @@ import pytest
 from msgspec import convert
 
 from coordinator.settings import Settings
-from coordinator.settings.attempts import Attempts
-from coordinator.settings.work import SchemaSettings
+from coordinator.settings.sections.attempts import Attempts
+from coordinator.settings.sections.work import SchemaSettings
 from coordinator.store import Store
 from coordinator.toolsets.metrics import CLAIM_CONFLICTS
 from tests.items.client import LONG_MS, Json, counts, fresh_id

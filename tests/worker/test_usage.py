@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.settings.budgets import Budgets, Limits, Periods
+from coordinator.settings.sections.budgets import Budgets, Limits, Periods
 from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.usage import read_usage

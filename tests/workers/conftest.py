@@ -11,7 +11,7 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from coordinator.store import Store, keys
 from coordinator.store.embedded.cluster import EmbeddedCluster
 from coordinator.store.link.address import parse

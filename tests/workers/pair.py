@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from coordinator.settings import Settings, convert
-from coordinator.settings.connections import Connection
-from coordinator.settings.gateway.model import Gateway
+from coordinator.settings.sections.connections import Connection
+from coordinator.settings.sections.gateway.model import Gateway
 from coordinator.store import Store, keys
 from coordinator.toolsets.flows.store.flows import FlowRecord
 from tests.gateway.lab import Lab, Worker, settings_of

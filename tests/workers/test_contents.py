@@ -8,7 +8,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from coordinator.steps.model import StepRun, Success
 from tests.support.downstream import RAW
 from workers.downstream.contents import beside, plain, with_content, without_secrets

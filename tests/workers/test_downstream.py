@@ -19,7 +19,7 @@ import structlog
 from mcp_types.jsonrpc import JSONRPCResponse
 
 from coordinator.settings import Settings
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from tests.support.downstream import PROGRAM, HttpServer, RawHttp, raw, stdio
 from tests.support.ports import free_port
 from tests.support.raw_server import FLAWED, USABLE

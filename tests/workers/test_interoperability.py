@@ -13,7 +13,7 @@ import pytest
 
 import workers
 from coordinator.settings import Settings
-from coordinator.settings.steps import StepSettings
+from coordinator.settings.sections.steps import StepSettings
 from coordinator.steps.handoff import QUEUE
 from coordinator.steps.queue_place import queues_of
 from coordinator.store import Store

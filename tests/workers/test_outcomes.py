@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.settings import Settings
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from coordinator.store.fleet.connection_states import ConnectionStatus
 from tests.support.downstream import RawHttp
 from tests.support.odd_http import Answer, OddHttp

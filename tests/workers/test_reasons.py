@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from tests.support.certificates import self_signed
 from tests.support.fleets import environment
 from tests.support.odd_http import Answer, OddHttp

@@ -12,7 +12,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.identity.actors.resolver import Actors
-from coordinator.settings.identity import ActorAuthentication
+from coordinator.settings.sections.identity import ActorAuthentication
 from coordinator.steps.model import Failure, StepRun, Success
 from coordinator.store import Store
 from coordinator.toolsets.tool import Call, Tool, Toolset

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from coordinator.steps.model import Retry, StepRun
 from coordinator.steps.run_kind import NotHere
 from coordinator.store import keys

@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from coordinator.client.retries import retry_after
-from coordinator.settings.connections import VARIABLE, Connection
+from coordinator.settings.sections.connections import VARIABLE, Connection
 
 _NONE = "the connection has no headers with credentials"
 _MEANINGS = {

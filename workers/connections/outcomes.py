@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
-from coordinator.settings.connections import Connection, unset_variables
+from coordinator.settings.sections.connections import Connection, unset_variables
 from coordinator.store.fleet.connection_states import ConnectionStatus, State
 from workers.metrics import CONNECTION_USES
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from coordinator.settings import Settings
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from coordinator.steps.model import StepRun
 from coordinator.toolsets.gateway.rules.resolve import all_connections
 from workers.connections.outcomes import Outcomes

@@ -8,7 +8,7 @@ from typing import Any
 import mcp_types as types
 import msgspec
 
-from coordinator.settings.connections import hidden, hidden_in
+from coordinator.settings.sections.connections import hidden, hidden_in
 
 _MOST_FIELDS = 100
 """How many fields of structured content are compared with a block."""

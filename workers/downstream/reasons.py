@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from coordinator.connect_failures import cause_of
-from coordinator.settings.connections import Connection
+from coordinator.settings.sections.connections import Connection
 from workers.connections.http_statuses import seconds_to_wait, status_problem
 
 CONNECT_SECONDS = 10.0

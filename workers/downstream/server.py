@@ -15,7 +15,7 @@ import structlog
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
-from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
+from coordinator.settings.sections.connections import Connection, Interpolator, hidden, hidden_in
 from workers.downstream.asked import REFUSED, InputAsked
 from workers.downstream.contents import without_secrets
 from workers.downstream.failures import (

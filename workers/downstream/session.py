@@ -20,7 +20,7 @@ from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
 from coordinator import NAME, __version__
-from coordinator.settings.connections import Connection, Interpolator, hidden
+from coordinator.settings.sections.connections import Connection, Interpolator, hidden
 from workers.connections.start_failures import start_problem
 from workers.downstream.answers import MAX_ANSWER, bound_answer
 from workers.downstream.asked import refuse_requests

@@ -12,7 +12,7 @@ from typing import TextIO
 import anyio
 import structlog
 
-from coordinator.settings.connections import hidden
+from coordinator.settings.sections.connections import hidden
 
 _log = structlog.get_logger(__name__)
 

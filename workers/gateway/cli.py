@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
+from coordinator.settings.sections.connections import Connection, Interpolator, hidden, hidden_in
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import CliCall
 from workers.children.guard import ProcessGroup

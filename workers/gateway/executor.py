@@ -15,7 +15,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.settings.gateway.model import PROXY
+from coordinator.settings.sections.gateway.model import PROXY
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.steps.run_kind import timeout as attempt_timeout
 from coordinator.store.fleet.connection_states import ConnectionStatus

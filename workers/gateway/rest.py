@@ -21,7 +21,7 @@ import msgspec
 from coordinator import __version__
 from coordinator.connect_failures import cause_of
 from coordinator.identity.keys.ssrf import Refused, ResolvedUrl, SsrfGuard
-from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
+from coordinator.settings.sections.connections import Connection, Interpolator, hidden, hidden_in
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import RestCall
 from workers.connections.http_statuses import seconds_to_wait, status_problem

@@ -11,9 +11,9 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.processes.gateway_settings import findings
 from coordinator.settings import LoadedSettings, Settings, SettingsError, convert, load_settings
-from coordinator.settings.gateway import includes
-from coordinator.settings.gateway.model import Gateway
 from coordinator.settings.problems import KeyPath
+from coordinator.settings.sections.gateway import includes
+from coordinator.settings.sections.gateway.model import Gateway
 from coordinator.settings.yaml_file import read_yaml
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue
 from coordinator.wording import counted

@@ -12,7 +12,7 @@ from coordinator.console import asks, buttons
 from coordinator.console.parts import ago, chip, left, number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
 from coordinator.errors import ToolFailure
-from coordinator.settings.gateway.model import State, Transition, Workflow
+from coordinator.settings.sections.gateway.model import State, Transition, Workflow
 from coordinator.toolsets.gateway.decisions import Answer, evidence_of
 from coordinator.toolsets.gateway.rules.graph import targets
 from coordinator.toolsets.gateway.rules.guards import Principal

@@ -15,7 +15,7 @@ from coordinator.console.spent import project_budgets, usage_report
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import amount, bar, short_number
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, region_element, region_head
-from coordinator.settings.budgets import Periods
+from coordinator.settings.sections.budgets import Periods
 from coordinator.toolsets.items.contract.usage import UsageSum
 from coordinator.toolsets.items.rules.budget_shares import Share, budget_of_agent, share_of, shares_of
 from coordinator.toolsets.items.rules.ids import dashed

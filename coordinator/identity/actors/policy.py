@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Literal
 
 from coordinator.identity.verifier import Status
-from coordinator.settings.identity import Policy
+from coordinator.settings.sections.identity import Policy
 
 Trust = Literal["proof", "actor", "nobody"]
 """Which identity counts: the one in the proof, the one that the actor claims, or none."""

@@ -24,7 +24,7 @@ from coordinator.identity.verifier import FailureKind, Outcome, Status, Verifier
 from coordinator.identity.verifiers.build import build_verifier
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.settings import Settings
-from coordinator.settings.identity import ActorAuthentication, Policy, VerifierSettings
+from coordinator.settings.sections.identity import ActorAuthentication, Policy, VerifierSettings
 from coordinator.store import ServerError, Store
 from coordinator.toolsets.actor import Actor, ActorEcho, Distrusted, Trusted, Verification, echo
 from coordinator.toolsets.caller import Caller

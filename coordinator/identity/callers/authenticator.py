@@ -33,7 +33,7 @@ from coordinator.identity.metrics import TOKEN_FILE_READS
 from coordinator.identity.verifier import Verifier
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import Mode, auth_mode, auth_verifier, authorization_servers, resource_url
-from coordinator.settings.identity import VerifierSettings
+from coordinator.settings.sections.identity import VerifierSettings
 from coordinator.toolsets.caller import Caller, OfJwt
 
 _log = structlog.get_logger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from coordinator.settings.identity import VerifierSettings
+from coordinator.settings.sections.identity import VerifierSettings
 from coordinator.toolsets.caller import OfJwt
 
 

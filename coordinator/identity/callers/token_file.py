@@ -29,9 +29,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta, Struct
 
-from coordinator.settings.auth import Permission
 from coordinator.settings.paths import unblocked
 from coordinator.settings.problems import SettingsError
+from coordinator.settings.sections.auth import Permission
 from coordinator.settings.yaml_file import Lines, parse_yaml
 from coordinator.toolsets.actor import MAX_ID
 

@@ -17,7 +17,7 @@ from coordinator.identity.keys.copies import KeyCopies
 from coordinator.identity.keys.fetch import Fetcher
 from coordinator.identity.keys.keyset import KeySet, VerifyKey
 from coordinator.identity.keys.sources import DidDocument, JwksPath, JwksUri, OidcDiscovery, Source
-from coordinator.settings.identity import VerifierSettings
+from coordinator.settings.sections.identity import VerifierSettings
 
 MOST_TRIED = 8
 """How many keys of one name are tried on a signature."""

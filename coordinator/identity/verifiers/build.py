@@ -6,7 +6,7 @@ from coordinator.identity.clock import FleetClock
 from coordinator.identity.keys.copies import KeyCopies
 from coordinator.identity.verifier import Verifier
 from coordinator.identity.verifiers.noop import NoopVerifier
-from coordinator.settings.identity import VerifierSettings
+from coordinator.settings.sections.identity import VerifierSettings
 from coordinator.store import Store
 
 

@@ -38,7 +38,7 @@ from coordinator.identity.metrics import KEY_AGE, SIGNATURE_SECONDS
 from coordinator.identity.verifier import Outcome
 from coordinator.identity.verifiers import claims
 from coordinator.identity.verifiers.proof_cache import Proof, ProofCache
-from coordinator.settings.identity import VerifierSettings
+from coordinator.settings.sections.identity import VerifierSettings
 
 NAME = "jwks"
 _BEAT_SECONDS = 5.0

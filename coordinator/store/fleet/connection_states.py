@@ -1,5 +1,5 @@
-"""The last outcome of each connection (``coordinator.settings.connections``): as workers report it with their status
-(``processes.py``), and of the whole fleet, as operators see it."""
+"""The last outcome of each connection (``coordinator.settings.sections.connections``): as workers report it with their
+status (``processes.py``), and of the whole fleet, as operators see it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from coordinator.errors import ToolFailure
-from coordinator.settings.gateway.model import Workflow
+from coordinator.settings.sections.gateway.model import Workflow
 from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, recorded_reply
 from coordinator.toolsets.deferral import GRACE_SECONDS

@@ -10,7 +10,7 @@ import structlog
 from msgspec import Struct
 
 from coordinator.errors import ToolFailure
-from coordinator.settings.gateway.executor import Reliability
+from coordinator.settings.sections.gateway.executor import Reliability
 from coordinator.steps.model import STATE_LOST, Failure, Outcome, Plan, StepRun, Success, Work
 from coordinator.steps.run_kind import Executor
 from coordinator.store import Script

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from coordinator.settings.gateway.model import Workflow
+from coordinator.settings.sections.gateway.model import Workflow
 from coordinator.toolsets.gateway.rules import checks, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.guards import SYSTEM, Circumstances, Principal

@@ -22,8 +22,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import UnsetType
 
-from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
-from coordinator.settings.resources import MOST_DEMANDS
+from coordinator.settings.sections.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
+from coordinator.settings.sections.resources import MOST_DEMANDS
 from coordinator.toolsets.canonical import (
     SHARED,
     STATED_BLANK,

@@ -18,7 +18,7 @@ from coordinator.feed.events import frame
 from coordinator.feed.listener import Batch, End, Item
 from coordinator.feed.metrics import CUT, DELIVERIES, GAPS, LISTENERS
 from coordinator.overload import Admission, ShardedAdmission
-from coordinator.settings.feed import Feed as Limits
+from coordinator.settings.sections.feed import Feed as Limits
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Criticality
 from coordinator.transport import streams

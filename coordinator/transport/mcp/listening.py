@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from coordinator.errors import ToolFailure
 from coordinator.feed import FeedReader
 from coordinator.feed.metrics import CUT, SUBSCRIPTIONS
-from coordinator.settings.feed import Feed as Limits
+from coordinator.settings.sections.feed import Feed as Limits
 from coordinator.transport.mcp.declared import require_tasks
 from coordinator.transport.mcp.exchange import Context, Exchange, ExchangeOf
 from coordinator.transport.mcp.subscription import Offer, Subscription

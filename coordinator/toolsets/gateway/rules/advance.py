@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from coordinator.settings.gateway.model import State, Transition, Workflow
+from coordinator.settings.sections.gateway.model import State, Transition, Workflow
 from coordinator.steps.model import Failure
 from coordinator.steps.results import cut_of
 from coordinator.toolsets.gateway.rules import machine

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from coordinator.settings.gateway.executor import Executor, Reliability
-from coordinator.settings.gateway.model import Limits, Workflow
+from coordinator.settings.sections.gateway.executor import Executor, Reliability
+from coordinator.settings.sections.gateway.model import Limits, Workflow
 from coordinator.steps.model import Retry
 from coordinator.toolsets.gateway.rules.resolve import executors_of
 

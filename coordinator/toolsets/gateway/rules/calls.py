@@ -15,8 +15,8 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Struct
 
-from coordinator.settings.connections import Interpolator
-from coordinator.settings.gateway.executor import Executor
+from coordinator.settings.sections.connections import Interpolator
+from coordinator.settings.sections.gateway.executor import Executor
 from coordinator.toolsets.gateway.rules.scope import Scope, is_path, present, resolve
 from coordinator.toolsets.gateway.rules.task import Task
 

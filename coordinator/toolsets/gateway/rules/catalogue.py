@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coordinator.settings.connections import Connection
-from coordinator.settings.gateway.executor import Executor
-from coordinator.settings.gateway.model import PROXY, FieldName, Gateway, Import, State, Workflow
+from coordinator.settings.sections.connections import Connection
+from coordinator.settings.sections.gateway.executor import Executor
+from coordinator.settings.sections.gateway.model import PROXY, FieldName, Gateway, Import, State, Workflow
 from coordinator.toolsets.gateway.rules.bundle import Packed, packed
 from coordinator.toolsets.gateway.rules.resolve import OWN, READY, Resolved, all_connections, resolved, session_of
 from coordinator.toolsets.gateway.rules.schemas import MAX_DEPTH, too_deep

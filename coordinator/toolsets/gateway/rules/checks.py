@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coordinator.errors import that_exist
-from coordinator.settings.gateway.executor import Guard
-from coordinator.settings.gateway.model import Transition, Workflow
+from coordinator.settings.sections.gateway.executor import Guard
+from coordinator.settings.sections.gateway.model import Transition, Workflow
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue
 from coordinator.toolsets.gateway.rules.graph import ends

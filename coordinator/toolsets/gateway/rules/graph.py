@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from coordinator.settings.gateway.model import State, Transition, Workflow
 from coordinator.settings.problems import KeyPath, unknown
+from coordinator.settings.sections.gateway.model import State, Transition, Workflow
 from coordinator.toolsets.gateway.rules.resolve import executors_of
 
 Level = Literal["error", "warning"]

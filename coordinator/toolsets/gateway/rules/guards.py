@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from coordinator.settings.gateway.executor import Guard, Required
+from coordinator.settings.sections.gateway.executor import Guard, Required
 from coordinator.toolsets.caller import Caller, Credential
 from coordinator.toolsets.gateway.rules.expressions import depends_on_arguments, holds
 from coordinator.toolsets.gateway.rules.scope import Scope

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from coordinator.settings.gateway.model import PROXY, Transition, Workflow
+from coordinator.settings.sections.gateway.model import PROXY, Transition, Workflow
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.catalogue import CAPABILITY, WORKFLOW, Listed

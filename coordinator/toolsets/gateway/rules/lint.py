@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from coordinator.settings.connections import Connection, interpolated
-from coordinator.settings.gateway.executor import Executor, Guard
-from coordinator.settings.gateway.model import Gateway, OnEnter, Transition, Workflow
 from coordinator.settings.problems import KeyPath, unknown
+from coordinator.settings.sections.connections import Connection, interpolated
+from coordinator.settings.sections.gateway.executor import Executor, Guard
+from coordinator.settings.sections.gateway.model import Gateway, OnEnter, Transition, Workflow
 from coordinator.toolsets.gateway.rules import graph, mapping
 from coordinator.toolsets.gateway.rules.expressions import Malformed, parse
 from coordinator.toolsets.gateway.rules.graph import Level, Problem

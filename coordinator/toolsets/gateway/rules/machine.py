@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from coordinator.settings.gateway.executor import Executor
-from coordinator.settings.gateway.model import State, Transition, Workflow
+from coordinator.settings.sections.gateway.executor import Executor
+from coordinator.settings.sections.gateway.model import State, Transition, Workflow
 from coordinator.toolsets.gateway.rules.graph import ends, targets
 from coordinator.toolsets.gateway.rules.guards import HUMAN, SYSTEM, Circumstances, Report, all_hold, refused
 from coordinator.toolsets.gateway.rules.schemas import with_defaults

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.settings.gateway.executor import Executor, Reliability
-from coordinator.settings.gateway.model import OnEnter, State, Transition, Workflow
+from coordinator.settings.sections.gateway.executor import Executor, Reliability
+from coordinator.settings.sections.gateway.model import OnEnter, State, Transition, Workflow
 from coordinator.steps.model import STATE_LOST, Failure, Outcome, Success
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.advance import PERMANENT, AdvanceBuilder

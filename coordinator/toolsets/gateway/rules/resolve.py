@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coordinator.settings.connections import Connection
-from coordinator.settings.gateway import model
-from coordinator.settings.gateway.executor import Executor, Guard, Reliability
 from coordinator.settings.problems import KeyPath, unknown
+from coordinator.settings.sections.connections import Connection
+from coordinator.settings.sections.gateway import model
+from coordinator.settings.sections.gateway.executor import Executor, Guard, Reliability
 from coordinator.toolsets.gateway.rules.schemas import EMPTY
 
 OWN = ("gateway.", "workflow.")

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coordinator.settings.gateway.model import Workflow
+from coordinator.settings.sections.gateway.model import Workflow
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Listed
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, all_hold
 from coordinator.toolsets.gateway.rules.resolve import READY

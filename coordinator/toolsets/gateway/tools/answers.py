@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
-from coordinator.settings.gateway.model import PROXY
+from coordinator.settings.sections.gateway.model import PROXY
 from coordinator.toolsets.gateway.contract.base import Hop, Link, Problem, Refusal
 from coordinator.toolsets.gateway.contract.workflow import (
     EvidenceShown,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.settings.gateway.model import Transition
+from coordinator.settings.sections.gateway.model import Transition
 from coordinator.toolsets.gateway.rules import forms, machine
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
 from coordinator.toolsets.gateway.snapshot import Snapshot

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import invalid
-from coordinator.settings.gateway.executor import Executor
-from coordinator.settings.gateway.model import PROXY, Transition, Workflow
+from coordinator.settings.sections.gateway.executor import Executor
+from coordinator.settings.sections.gateway.model import PROXY, Transition, Workflow
 from coordinator.toolsets.gateway.contract import discovery
 from coordinator.toolsets.gateway.contract.base import Link, Refusal
 from coordinator.toolsets.gateway.rules import checks

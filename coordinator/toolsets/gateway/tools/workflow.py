@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from coordinator.settings.gateway.model import PROXY
+from coordinator.settings.sections.gateway.model import PROXY
 from coordinator.steps.states import owner_of_caller
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.canonical import canonical

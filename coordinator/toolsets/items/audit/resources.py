@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.settings.resources import paths
+from coordinator.settings.sections.resources import paths
 from coordinator.toolsets.items.rules.resources import shown, stored
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.settings.resources import MOST_DEMANDS
+from coordinator.settings.sections.resources import MOST_DEMANDS
 from coordinator.toolsets.actor import FILLED_BY_CALLER, Actor
 from coordinator.toolsets.canonical import NOT_COMPARED, UNORDERED, meant
 from coordinator.toolsets.doc import doc

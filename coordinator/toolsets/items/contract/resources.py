@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from coordinator.settings.resources import KEY_LENGTH, MOST_UNITS
+from coordinator.settings.sections.resources import KEY_LENGTH, MOST_UNITS
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.items.contract import base
 

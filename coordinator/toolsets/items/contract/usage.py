@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.settings.budgets import MOST
+from coordinator.settings.sections.budgets import MOST
 from coordinator.toolsets.canonical import meant
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.items.contract import base

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import UnsetType
 
-from coordinator.settings.budgets import Budgets, Limits, Periods
+from coordinator.settings.sections.budgets import Budgets, Limits, Periods
 from coordinator.toolsets.items.contract.usage import MEASURES, BudgetLimits, UsageSum
 
 

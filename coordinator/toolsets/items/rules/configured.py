@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from coordinator.settings import Settings
-from coordinator.settings.resources import limit_of
-from coordinator.settings.work import CANCELLED
+from coordinator.settings.sections.resources import limit_of
+from coordinator.settings.sections.work import CANCELLED
 from coordinator.toolsets.items.rules.resources import ResourceConfig
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
 from coordinator.toolsets.items.rules.schema import Lifecycle, Schema, SchemaConfig

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
-from coordinator.settings.work import NoteSettings
+from coordinator.settings.sections.work import NoteSettings
 from coordinator.toolsets.items.contract.base import NoteProgress
 from coordinator.toolsets.items.contract.context import GateStatus, SchemaNote
 from coordinator.toolsets.items.rules.graph import unsatisfied

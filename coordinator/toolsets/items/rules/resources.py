@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.settings.resources import (
+from coordinator.settings.sections.resources import (
     KEY_LENGTH,
     KEY_PATTERN,
     KEY_RULE,

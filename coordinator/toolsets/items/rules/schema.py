@@ -19,10 +19,10 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.settings.attempts import Attempts
-from coordinator.settings.budgets import Budgets
-from coordinator.settings.resources import Demand
-from coordinator.settings.work import NoteSettings
+from coordinator.settings.sections.attempts import Attempts
+from coordinator.settings.sections.budgets import Budgets
+from coordinator.settings.sections.resources import Demand
+from coordinator.settings.sections.work import NoteSettings
 from coordinator.toolsets.items.contract.base import ExpectedNote, NoteProgress
 from coordinator.toolsets.items.rules.resources import ResourceConfig
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.settings.work import NoteSettings
+from coordinator.settings.sections.work import NoteSettings
 from coordinator.toolsets.actor import Distrusted, Trusted, attribution, stored_verification
 from coordinator.toolsets.items.contract.transitions import (
     CascadeEvent,

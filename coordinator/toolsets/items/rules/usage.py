@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
-from coordinator.settings.budgets import Budgets, Limits, Periods
+from coordinator.settings.sections.budgets import Budgets, Limits, Periods
 from coordinator.toolsets.items.contract.usage import (
     MEASURES,
     MOST_AT_ONCE,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from coordinator.settings.resources import Limit
+from coordinator.settings.sections.resources import Limit
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
 
-from coordinator.settings.work import NoteSettings
+from coordinator.settings.sections.work import NoteSettings
 from coordinator.toolsets.items.contract.base import PHASES
 from coordinator.toolsets.items.contract.included import BlockerResult, IncludedItem, IncludedNote
 from coordinator.toolsets.items.rules.included import Parts

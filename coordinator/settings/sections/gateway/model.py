@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from coordinator.settings.connections import ConnectionName, Connections
-from coordinator.settings.gateway.executor import Executor, Guard, ItemName, Milliseconds, Part, Reliability
 from coordinator.settings.problems import Faults
+from coordinator.settings.sections.connections import ConnectionName, Connections
+from coordinator.settings.sections.gateway.executor import Executor, Guard, ItemName, Milliseconds, Part, Reliability
 from coordinator.settings.setting import setting
 
 PROXY = "proxy_default"

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from coordinator.settings.connections import VARIABLE
 from coordinator.settings.paths import located
 from coordinator.settings.problems import KeyPath, SettingsError, shown
+from coordinator.settings.sections.connections import VARIABLE
 
 if TYPE_CHECKING:
     from coordinator.settings.yaml_file import Lines

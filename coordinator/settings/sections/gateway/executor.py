@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from coordinator.settings.connections import ConnectionName
 from coordinator.settings.fields import camel, defaults_of
 from coordinator.settings.problems import Faults, KeyPath
+from coordinator.settings.sections.connections import ConnectionName
 from coordinator.settings.setting import setting
 
 Kind = Literal["noop", "cli", "rest", "mcp", "human", "workflow", "builtin", "flow"]

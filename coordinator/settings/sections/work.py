@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from coordinator.settings.attempts import MOST_ATTEMPTS
 from coordinator.settings.problems import Faults, KeyPath
-from coordinator.settings.resources import Demands
+from coordinator.settings.sections.attempts import MOST_ATTEMPTS
+from coordinator.settings.sections.resources import Demands
 from coordinator.settings.setting import setting
 
 CANCELLED = "cancelled"

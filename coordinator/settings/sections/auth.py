@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from coordinator.settings.example_sections import AUTH_VERIFIER
-from coordinator.settings.identity import VerifierSettings, located_verifier
 from coordinator.settings.paths import Locate
+from coordinator.settings.sections.identity import VerifierSettings, located_verifier
 from coordinator.settings.setting import setting
 
 _URL = r"https?://[^\s/@?#]+(/[^\s@?#]*)?"

@@ -1,0 +1,1 @@
+"""The larger sections of the settings, and the values that each takes."""
