@@ -25,13 +25,13 @@ from coordinator.cli.run_flags import How, Items, Limits, Where, given, options_
 from coordinator.cli.run_metrics import Page, measured
 from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Unavailable
 from coordinator.client.retries import Retryable
-from coordinator.runner import strays
 from coordinator.runner.commands import CannotStart
 from coordinator.runner.loop import Runner
 from coordinator.runner.masking import Masker, secrets_of
 from coordinator.runner.options import Options
 from coordinator.runner.protocols import WorkspaceFailed, Workspaces
 from coordinator.runner.records import NoRoom
+from coordinator.runner.supervision import strays
 from coordinator.settings import URL_VARIABLE
 from coordinator.wording import printable
 

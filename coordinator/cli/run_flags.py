@@ -22,7 +22,7 @@ from coordinator.runner.options import PLACES, Options, Selection, unknown_place
 from coordinator.runner.presets import PRESETS, preset_of
 from coordinator.runner.protocols import Workspaces
 from coordinator.runner.records import PLACES as PLACES_OF_STATE
-from coordinator.runner.usage import COUNTED, Most
+from coordinator.runner.reports.usage import COUNTED, Most
 from coordinator.runner.workspaces import MIN_FREE, Directories, Hooks, Worktrees
 from coordinator.units import SECONDS, budget, milliseconds
 

@@ -20,11 +20,11 @@ from coordinator.runner.options import Options
 from coordinator.runner.outcomes import STOPPING, Kind, Outcome
 from coordinator.runner.protocols import Workspaces
 from coordinator.runner.records import NoRoom, Record
+from coordinator.runner.reports.telling import AGAIN_SECONDS, access_of, keep_telling, own_report, tell
+from coordinator.runner.reports.untold import keep_telling as keep_telling_untold
+from coordinator.runner.reports.untold import tell_untold
+from coordinator.runner.reports.usage import RunNote, words_of
 from coordinator.runner.stages import AttemptRun
-from coordinator.runner.telling import AGAIN_SECONDS, access_of, keep_telling, own_report, tell
-from coordinator.runner.untold import keep_telling as keep_telling_untold
-from coordinator.runner.untold import tell_untold
-from coordinator.runner.usage import RunNote, words_of
 from coordinator.units import money
 
 _ROOM_SECONDS = 30.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coordinator.runner.presets import SCRIPT, Preset
-from coordinator.runner.processes import Grace
-from coordinator.runner.usage import COUNTED, Most
+from coordinator.runner.reports.usage import COUNTED, Most
+from coordinator.runner.supervision.processes import Grace
 
 _PLACE = re.compile(r"\{(prompt_file|workspace|result_file|mcp_config|item\.[a-zA-Z_]+)\}")
 PLACES = ("prompt_file", "workspace", "result_file", "mcp_config", "item.id")

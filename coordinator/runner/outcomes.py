@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from coordinator.runner.processes import Ended
 from coordinator.runner.protocols import Reading
 from coordinator.runner.result_file import Result
+from coordinator.runner.supervision.processes import Ended
 
 Kind = Literal["done", "later", "failed", "hopeless", "blocked", "broken", "lost"]
 """done: the item is completed, or goes to review. later: it is handed back, which does not count. failed: an attempt

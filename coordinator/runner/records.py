@@ -2,7 +2,7 @@
 
 ``<state>/runs/<item8>-<label>/`` has the logs of an attempt and ``run.json``; ``<state>/live/<run>`` is there, and
 locked, while it runs. The lock ends with its runner, however that ends. ``<state>/untold/<run>`` is there after it
-until the fleet knows what it has used (``untold``).
+until the fleet knows what it has used (``reports/untold.py``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from coordinator.runner import strays
 from coordinator.runner.protocols import Attempt
 from coordinator.runner.result_file import BadResult, read_result
+from coordinator.runner.supervision import strays
 
 ROOM_BYTES = 256 << 20
 """Without so much free space, no attempt is begun."""

@@ -16,19 +16,19 @@ from typing import Any
 
 import msgspec
 
-from coordinator.runner import processes
 from coordinator.runner.environment import environment_of
 from coordinator.runner.logs import AttemptLog
 from coordinator.runner.masking import Masker, secrets_of
 from coordinator.runner.options import Options, filled
 from coordinator.runner.outcomes import STOPPING, Kind, Outcome, Stop, judge
-from coordinator.runner.processes import Ended, Supervised
 from coordinator.runner.prompt import prompt_of
 from coordinator.runner.protocols import Job, Reading, Usage, Workspace, WorkspaceFailed, Workspaces
 from coordinator.runner.readers import PlainReader
 from coordinator.runner.records import Record, write_private
+from coordinator.runner.reports.usage import Sum, total_of
 from coordinator.runner.result_file import BadResult, Result, read_result
-from coordinator.runner.usage import Sum, total_of
+from coordinator.runner.supervision import processes
+from coordinator.runner.supervision.processes import Ended, Supervised
 from coordinator.runner.watch import watch
 
 

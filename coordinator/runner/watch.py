@@ -9,8 +9,8 @@ from collections.abc import Callable
 from coordinator.runner.logs import AttemptLog
 from coordinator.runner.options import Options
 from coordinator.runner.outcomes import Stop
-from coordinator.runner.processes import Supervised
 from coordinator.runner.protocols import Reader, Workspace
+from coordinator.runner.supervision.processes import Supervised
 
 FINISHED_SECONDS = 30.0
 """How long an agent may stay after its final event."""

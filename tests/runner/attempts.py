@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.runner import records, strays
+from coordinator.runner import records
 from coordinator.runner.options import Options
 from coordinator.runner.presets import PRESETS, SCRIPT
 from coordinator.runner.stages import Access, AttemptRun, Report
+from coordinator.runner.supervision import strays
 from coordinator.runner.workspaces.hooks import NONE
 from tests.runner.repositories import Place
 from tests.support.wait import wait_until

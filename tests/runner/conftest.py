@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.runner.template import template
+from coordinator.runner.supervision.template import template
 from tests.runner import real_agents
 from tests.runner.attempts import Bench
 from tests.runner.hall import Hall

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from coordinator.cli.run_command import say
 from coordinator.client import Fleet
-from coordinator.runner import strays
 from coordinator.runner.loop import Runner
 from coordinator.runner.options import Options
+from coordinator.runner.supervision import strays
 from coordinator.runner.workspaces import Directories
 
 

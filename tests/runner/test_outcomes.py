@@ -11,9 +11,9 @@ import pytest
 
 from coordinator.runner.outcomes import Kind, Outcome, Stop, judge
 from coordinator.runner.presets import PRESETS
-from coordinator.runner.processes import Ended
 from coordinator.runner.protocols import Reading, Trouble
 from coordinator.runner.result_file import BadResult, Result, read_result
+from coordinator.runner.supervision.processes import Ended
 
 
 def _judge(code: int = 0, stop: Stop = "", result: Result | None = None, **more: Any) -> Outcome:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.runner import processes
-from coordinator.runner.processes import Supervised
+from coordinator.runner.supervision import processes
+from coordinator.runner.supervision.processes import Supervised
 from tests.support.fleets import ROOT
 from tests.support.wait import wait_until
 
@@ -198,7 +198,7 @@ async def test_a_cancelled_wait_stops_nothing(start: Start) -> None:
 FROZEN = """
 import asyncio, os, sys
 from pathlib import Path
-from coordinator.runner import processes
+from coordinator.runner.supervision import processes
 from tests.support.wait import wait_until
 
 async def main():

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 
 from coordinator.client import Fleet
 from coordinator.client.metering import PARTS
-from coordinator.runner import telling
 from coordinator.runner.metrics import COST, USAGE_REFUSED
 from coordinator.runner.presets import PRESETS
 from coordinator.runner.protocols import Usage
-from coordinator.runner.usage import Most, RunNote, further, total_of
+from coordinator.runner.reports import telling
+from coordinator.runner.reports.usage import Most, RunNote, further, total_of
 from tests.client.backlog import Json, add, held, notes, seen
 from tests.runner.hall import Hall, attempts
 from tests.support import counts

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.runner import processes
 from coordinator.runner.masking import Masker, secrets_of
 from coordinator.runner.protocols import Attempt, WorkspaceFailed
+from coordinator.runner.supervision import processes
 
 HOOK_SECONDS = 600.0
 """How long a hook, or the hooks of a commit, may take."""

@@ -17,7 +17,7 @@ from coordinator.client import Denied, Fleet, FleetError, NotFound, Unavailable
 from coordinator.runner.presets import PRESETS, SCRIPT
 from coordinator.runner.protocols import Usage
 from coordinator.runner.records import DIED, UNTOLD, read_marker
-from coordinator.runner.usage import Most, RunNote, Sum, total_of
+from coordinator.runner.reports.usage import Most, RunNote, Sum, total_of
 
 _LOOK_SECONDS = 60.0
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 from coordinator.client import ClaimLost, Fleet, FleetError, Job, Refused, Unavailable
 from coordinator.runner.options import Options
 from coordinator.runner.outcomes import Outcome
+from coordinator.runner.reports.usage import TELL_SECONDS, RunNote
 from coordinator.runner.stages import Access, AttemptRun, Report
-from coordinator.runner.usage import TELL_SECONDS, RunNote
 
 T = TypeVar("T")
 Say = Callable[[str], None]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from coordinator.runner import supervisor
+from coordinator.runner.supervision import supervisor
 
 _OF_PYTHON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 

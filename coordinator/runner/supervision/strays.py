@@ -8,8 +8,8 @@ import signal
 from collections.abc import Collection, Mapping
 
 from coordinator.linux import adopt_orphans
-from coordinator.runner import supervisor
-from coordinator.runner.supervisor import LINUX, send, stat_of
+from coordinator.runner.supervision import supervisor
+from coordinator.runner.supervision.supervisor import LINUX, send, stat_of
 
 ROUND_SECONDS = 0.2
 

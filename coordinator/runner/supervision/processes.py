@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinator.runner import strays
 from coordinator.runner.protocols import Stream
-from coordinator.runner.supervisor import ALARM_SECONDS
-from coordinator.runner.template import template
+from coordinator.runner.supervision import strays
+from coordinator.runner.supervision.supervisor import ALARM_SECONDS
+from coordinator.runner.supervision.template import template
 
 Sink = Callable[[Stream, bytes], None]
 Grace = tuple[float, float]

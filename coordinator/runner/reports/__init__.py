@@ -1,0 +1,1 @@
+"""What the fleet is told of attempts: how they ended, and what they have used."""

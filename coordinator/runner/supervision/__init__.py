@@ -1,0 +1,1 @@
+"""Commands below a supervisor, a process that ends all that they have started."""
