@@ -31,8 +31,8 @@ An orchestrator plans a tree, waits for its end, and reads what came of it:
 
 ``calls`` has who makes calls and how they are repeated, ``http`` the connections, ``wire`` what is said over them,
 ``tools`` which toolset has a tool. ``core`` is what the parts of a fleet share: ``jobs`` has slots and the loop,
-``job`` one job, ``metering`` what it has used, ``stopping`` the signals. ``plan`` and ``plan_fields`` read plans,
-``task_list`` reads and writes lists of tasks in Markdown, ``trees`` creates and follows trees, ``flows`` is about
+``job`` one job, ``metering`` what it has used, ``stopping`` the signals. ``plans`` reads plans,
+and reads and writes lists of tasks in Markdown, ``trees`` creates and follows trees, ``flows`` is about
 workflows. Nothing here imports the server, so that it runs wherever a front-end is reached.
 """
 

@@ -15,7 +15,7 @@ from coordinator.client.core import Core
 from coordinator.client.flows import Run
 from coordinator.client.job import Job
 from coordinator.client.jobs import Jobs, Slots
-from coordinator.client.plan import Plan
+from coordinator.client.plans.plan import Plan
 from coordinator.client.stopping import stopping
 from coordinator.client.trees import Tree, planted
 

@@ -15,7 +15,7 @@ from coordinator.client.calls import WAIT_MS
 from coordinator.client.core import Core
 from coordinator.client.errors import Invalid, NotFound, Refused, error_of
 from coordinator.client.held_back import counted
-from coordinator.client.plan import Node, Plan, read
+from coordinator.client.plans.plan import Node, Plan, read
 from coordinator.client.wire import encoded
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coordinator.client import Fleet, FleetError
-from coordinator.client.plan_fields import MARKS
+from coordinator.client.plans.fields import MARKS
 from coordinator.interchange.identity import HOLD, IDENTITY, external_of, source_tag, sources_of
 from coordinator.interchange.model import Record, State
 from coordinator.interchange.side_by_side import side_by_side

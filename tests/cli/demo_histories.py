@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from coordinator.cli.demo.source import planned as plan_of
 from coordinator.cli.demo.work import Crash, Planned
 from coordinator.cli.demo.work import planned as by_id
-from coordinator.client.plan import Plan, read
+from coordinator.client.plans.plan import Plan, read
 from tests.support.history import Event
 from tests.support.proof import QUEUE, TERMINAL, WORK
 

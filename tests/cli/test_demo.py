@@ -26,7 +26,7 @@ from coordinator.cli.demo.fleet import Chaos
 from coordinator.cli.demo.report import facts, latency, text
 from coordinator.cli.demo.work import Crash, Planned
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.client.plan import read
+from coordinator.client.plans.plan import read
 from coordinator.processes.fleetfile import Fleet, FleetFile, Process
 from coordinator.projects.transfer import withdraw
 from coordinator.settings import Settings

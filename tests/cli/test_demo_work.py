@@ -14,7 +14,7 @@ from coordinator.cli.demo.source import acyclic, from_file, installed, planned
 from coordinator.cli.demo.work import Planned
 from coordinator.cli.demo.work import planned as by_id
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.client.plan import read
+from coordinator.client.plans.plan import read
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 
 WORK, TERMINAL = ROLE_CODES["work"], ROLE_CODES["terminal"]

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.client import Fleet, Invalid, NotFound, Refused, calls, plan
+from coordinator.client import Fleet, Invalid, NotFound, Refused, calls
 from coordinator.client.calls import away_seconds
+from coordinator.client.plans import plan
 from tests.client.backlog import add, notes, seen
 from tests.client.plans import FLOW, RELEASE
 from tests.client.scripted import Scripted, answer, refusal

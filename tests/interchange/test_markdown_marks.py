@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from coordinator.client.plan import Text
+from coordinator.client.plans.plan import Text
 from coordinator.interchange.formats import markdown
 from coordinator.interchange.model import ImportProblem
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import coordinator.toolsets.items
-from coordinator.client.plan_fields import MARKS, PLAN_FIELDS
+from coordinator.client.plans.fields import MARKS, PLAN_FIELDS
 from coordinator.projects import native
 from coordinator.projects.dumping import dump
 from coordinator.projects.restoring import restore

@@ -19,7 +19,7 @@ from coordinator.cli.demo.agents import Agents, Options
 from coordinator.cli.demo.board import Board, Event
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.client import Denied, Fleet, FleetError
-from coordinator.client.plan import read
+from coordinator.client.plans.plan import read
 from coordinator.errors import ToolFailure
 from coordinator.processes.stores import open_store
 from coordinator.projects.transfer import withdraw

@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.client import Invalid
-from coordinator.client.plan import Text, read
+from coordinator.client.plans.plan import Text, read
 
 _UNLIMITED = {"maxAttempts": 0, "retryBackoffSeconds": 0}
 """Its agents crash on purpose."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from coordinator.client.plan import Plan
+from coordinator.client.plans.plan import Plan
 
 
 class Planned(msgspec.Struct, frozen=True):

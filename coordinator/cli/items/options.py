@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.items.arguments import FROM_FILE, given, item, words
 from coordinator.cli.items.completing import ids
-from coordinator.client.plan_fields import PLAN_FIELDS
+from coordinator.client.plans.fields import PLAN_FIELDS
 from coordinator.toolsets.items.fields import FIELDS, FILTERS, Field, Flag, Kind
 
 T = TypeVar("T")

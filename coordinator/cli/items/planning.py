@@ -19,7 +19,7 @@ from coordinator.cli.items.completing import ids
 from coordinator.cli.items.tables import short
 from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet, Invalid
-from coordinator.client.plan import Node, Plan, Text, read
+from coordinator.client.plans.plan import Node, Plan, Text, read
 from coordinator.client.trees import UNFINISHED
 from coordinator.wording import counted, printable
 

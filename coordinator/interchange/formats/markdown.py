@@ -1,4 +1,4 @@
-"""Markdown: the task lists of ``client/task_list.py``, as plans have them; here each task is an item of its own.
+"""Markdown: the task lists of ``client/plans/task_list.py``, as plans have them; here each task is an item of its own.
 
 A task without an identity has that of the path of headings and titles that it stands at. Headings are containers.
 """
@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from coordinator.client.plan_fields import MARKS, PLAN_FIELDS
-from coordinator.client.task_list import BOXES, IDENTITY, Task, TaskList, named, read_tasks, write_tasks
+from coordinator.client.plans.fields import MARKS, PLAN_FIELDS
+from coordinator.client.plans.task_list import BOXES, IDENTITY, Task, TaskList, named, read_tasks, write_tasks
 from coordinator.interchange.encodings import encoding_of, text_of_bytes
 from coordinator.interchange.model import ImportProblem, Record, Source, State
 from coordinator.interchange.shaping import MOST_EDGES

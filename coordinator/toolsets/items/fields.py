@@ -10,8 +10,8 @@ What knows the fields of an item derives from ``FIELDS``, or names a type from h
   about items in the console and on the command line are facts and columns.
 
 A plain field costs its types and an entry here, a line in each struct that has it, and a line in
-``client/plan_fields.py``, as clients do not know the server. What else a field means is code in the file that its entry
-names.
+``client/plans/fields.py``, as clients do not know the server. What else a field means is code in the file that its
+entry names.
 """
 
 from __future__ import annotations

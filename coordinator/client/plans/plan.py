@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from coordinator.client.errors import FleetError, error_of
-from coordinator.client.plan_fields import PLAN_FIELDS
-from coordinator.client.task_list import BOXES, Task, TaskList, named, read_tasks
+from coordinator.client.plans.fields import PLAN_FIELDS
+from coordinator.client.plans.task_list import BOXES, Task, TaskList, named, read_tasks
 from coordinator.errors import that_exist
 from coordinator.units import MOMENT, moment
 

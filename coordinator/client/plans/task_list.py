@@ -12,7 +12,7 @@
 containers of what is below them. Tasks of a numbered list are done one after the other. Other text belongs to the task
 that it is indented below, else to the last one or the heading above. A heading without tasks is text; so is a fence.
 
-Marks stand anywhere in a task, as words: tags, a priority, and the fields of ``plan_fields`` as in ``(due: +4w)``, with
+Marks stand anywhere in a task, as words: tags, a priority, and the fields of ``fields`` as in ``(due: +4w)``, with
 their values as they are or as texts of JSON. ``(after: Build)`` names tasks by ref, title or identity, and what is
 below the task waits with it; ``(after 1a2b3c)`` names identities, and the task alone waits. ``<!-- fleet:1a2b3c -->``
 is its identity. A backslash keeps ``#``, ``!``, ``(`` or an entry from being read as more than text.
@@ -25,7 +25,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from coordinator.client.plan_fields import MARKS, PLAN_FIELDS
+from coordinator.client.plans.fields import MARKS, PLAN_FIELDS
 from coordinator.errors import that_exist
 
 BOXES = {"": "queue", " ": "queue", "/": "in-progress", "!": "blocked", "x": "done", "~": "cancelled", "-": "cancelled"}

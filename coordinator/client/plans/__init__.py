@@ -1,0 +1,1 @@
+"""Trees of work as people write them: plans, and task lists in Markdown."""
