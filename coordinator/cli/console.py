@@ -13,7 +13,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import user
-from coordinator.console.tickets import SECONDS, make_ticket
+from coordinator.console.signin.tickets import SECONDS, make_ticket
 from coordinator.processes.fleetfile import read_fleet
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.settings.effective_auth import console_url

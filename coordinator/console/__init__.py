@@ -8,10 +8,11 @@ streams. Python renders all HTML (``htpy`` escapes it by construction); a few ES
 - ``view`` says what a page is: a body, and regions of rows with keys that stay current. ``views`` has a module a page.
 - ``reads`` reads for all tabs of the process together: what they look at alike is read and rendered once.
 - ``live`` tells tabs what has changed, over one stream each, from the change feed.
-- ``inbox`` reads what waits for people; ``asks`` shows it in full, with ``forms`` for the answers.
+- ``signin`` has sessions of visitors; ``acts`` has what people do, ``inbox`` what waits for them, ``items`` what
+  several pages show of items, ``graphs`` pictures of their dependencies and trees.
 - ``frame`` puts a page together; ``parts``, ``tables`` and ``charts`` have what several pages show,
   ``uses`` resources, usage and budgets in few words.
-- ``readings`` has the numbers of the fleet and of projects, ``standstill`` says why nothing moves.
+- ``numbers`` has those of the fleet and of projects, and says why nothing moves.
 """
 
 from coordinator.console.app import Console

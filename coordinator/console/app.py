@@ -15,18 +15,18 @@ from urllib.parse import parse_qsl
 import msgspec
 import structlog
 
-from coordinator.console.actions import API, MAX_BODY, Actions
+from coordinator.console.acts.actions import API, MAX_BODY, Actions
 from coordinator.console.answers import HEADERS, Answer, data, page, redirect, send_answer
 from coordinator.console.assets import Assets
 from coordinator.console.frame import PLAIN, frame, modules_of, problem
+from coordinator.console.graphs.layouts import Layouts
 from coordinator.console.guard import check_site, check_write
-from coordinator.console.layouts import Layouts
 from coordinator.console.live import Live
-from coordinator.console.oauth import OAuthClient
 from coordinator.console.reads import Reads
-from coordinator.console.sessions import Sessions
-from coordinator.console.signin import SignIn, signin_path
-from coordinator.console.tickets import PATH as SIGN_IN
+from coordinator.console.signin.oauth import OAuthClient
+from coordinator.console.signin.page import SignIn, signin_path
+from coordinator.console.signin.sessions import Sessions
+from coordinator.console.signin.tickets import PATH as SIGN_IN
 from coordinator.console.view import Asked, Rendered, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import NAVIGATION, VIEWS, needs

@@ -8,11 +8,11 @@ from zlib import crc32
 import htpy
 from htpy import Node, a, body, button, div, h1, header, html, li, link, main, meta, nav, script, span, title, ul
 
+from coordinator.console.acts.buttons import MODULE, action_dialogs
 from coordinator.console.assets import Assets
-from coordinator.console.buttons import MODULE, action_dialogs
 from coordinator.console.keyboard import dialogs
 from coordinator.console.parts import SPRITE, icon, plain, sentence, short
-from coordinator.console.tickets import PATH
+from coordinator.console.signin.tickets import PATH
 from coordinator.console.view import Asked, View, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import NAVIGATION

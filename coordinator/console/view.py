@@ -17,7 +17,7 @@ import htpy
 from htpy import Element, Node
 from markupsafe import Markup
 
-from coordinator.console.layouts import Layouts
+from coordinator.console.graphs.layouts import Layouts
 from coordinator.console.viewer import Viewer
 from coordinator.transport.http.welcome import Place
 

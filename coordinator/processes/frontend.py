@@ -19,11 +19,11 @@ import structlog
 import uvloop
 
 from coordinator.console import Console
-from coordinator.console.actions import Actions
+from coordinator.console.acts.actions import Actions
 from coordinator.console.app import ROOT
-from coordinator.console.oauth import open_client
 from coordinator.console.reads import Reads
-from coordinator.console.sessions import Sessions
+from coordinator.console.signin.oauth import open_client
+from coordinator.console.signin.sessions import Sessions
 from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
 from coordinator.identity.actors.callers import trusting_callers

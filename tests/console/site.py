@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from coordinator.console.actions import Actions
-from coordinator.console.rate import Rate
+from coordinator.console.acts.actions import Actions
+from coordinator.console.acts.rate import Rate
 from coordinator.console.viewer import Viewer
 from coordinator.identity.actors.callers import trusting_callers
 from coordinator.identity.callers.permissions import OPERATE

@@ -7,10 +7,10 @@ import asyncio
 import msgspec
 import pytest
 
-from coordinator.console.large import MANY
+from coordinator.console.acts.large import MANY
+from coordinator.console.acts.operate import OPERATIONS
+from coordinator.console.acts.rate import PER_SECOND, Rate
 from coordinator.console.metrics import ACTIONS
-from coordinator.console.operate import OPERATIONS
-from coordinator.console.rate import PER_SECOND, Rate
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.identity.callers.permissions import OPERATE

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from coordinator.client import SyncFleet
-from coordinator.console.rate import PER_SECOND
+from coordinator.console.acts.rate import PER_SECOND
 from tests.console.items import create
 from tests.console.visitors import CHANGE, SCRIPT, Visitor, operator
 from tests.items.client import fresh_id

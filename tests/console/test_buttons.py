@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.console.item_actions import ACTIONS
-from coordinator.console.layouts import Layouts
+from coordinator.console.graphs.layouts import Layouts
+from coordinator.console.items.actions import ACTIONS
 from coordinator.console.reads import Reads
 from coordinator.console.view import Asked
 from coordinator.console.viewer import Viewer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.console.cookies import Cookie
+from coordinator.console.signin.cookies import Cookie
 from coordinator.settings import Settings
 from coordinator.settings.sections.console import Console
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.console.answered import Answer, History, read_history
-from coordinator.console.inbox import KINDS, Inbox, Kind, Waiting, count_waiting, read_inbox
+from coordinator.console.inbox.answered import Answer, History, read_history
+from coordinator.console.inbox.waiting import KINDS, Inbox, Kind, Waiting, count_waiting, read_inbox
 from coordinator.definitions import Definitions
 from coordinator.errors import ToolFailure
 from coordinator.store import Store

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.console.sessions import Sessions
+from coordinator.console.signin.sessions import Sessions
 from coordinator.settings import Settings
 from coordinator.settings.sections.auth import Auth
 from coordinator.store import Store

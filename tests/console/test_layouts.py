@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.console import layout_worker, layouts
-from coordinator.console.graphs import GraphEdge, GraphNode, cut, graph_rows, structure
-from coordinator.console.layouts import Drawn, Graph, Layouts, NotDrawn
+from coordinator.console.graphs import layout_worker, layouts
+from coordinator.console.graphs.drawing import GraphEdge, GraphNode, cut, graph_rows, structure
+from coordinator.console.graphs.layouts import Drawn, Graph, Layouts, NotDrawn
 from tests.support.wait import process_alive, wait_until_sync
 
 CHAIN = structure(3, [GraphEdge(0, 1), GraphEdge(1, 2, "true")])
@@ -133,8 +133,8 @@ def test_the_worker_ends_when_the_front_end_is_killed(tmp_path: Path) -> None:
     program = tmp_path / "frontend.py"
     program.write_text(
         "import asyncio, os\n"
-        "from coordinator.console.layouts import Layouts\n"
-        "from coordinator.console.graphs import structure\n"
+        "from coordinator.console.graphs.layouts import Layouts\n"
+        "from coordinator.console.graphs.drawing import structure\n"
         "async def main():\n"
         "    made = Layouts()\n"
         "    await made.of(structure(2, []))\n"

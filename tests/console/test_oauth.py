@@ -11,7 +11,7 @@ import httpx2
 import jwt
 import pytest
 
-from coordinator.console.oauth import Failed, Finished, OAuthClient, open_client
+from coordinator.console.signin.oauth import Failed, Finished, OAuthClient, open_client
 from coordinator.settings import Settings
 from coordinator.settings.sections.auth import Auth
 from coordinator.settings.sections.console import Console, OAuth

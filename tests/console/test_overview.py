@@ -10,8 +10,8 @@ from playwright.sync_api import Page, expect
 
 from coordinator.client import SyncFleet
 from coordinator.console.charts import ends, sparkline, sums
-from coordinator.console.spent import Held, Spent
-from coordinator.console.standstill import standstill
+from coordinator.console.numbers.spent import Held, Spent
+from coordinator.console.numbers.standstill import standstill
 from coordinator.store.fleet.processes import Process, ProcessStatus
 from coordinator.toolsets.items.rules.budget_shares import Share
 from coordinator.toolsets.items.store.project_state import ProjectState

@@ -8,7 +8,7 @@ from typing import Any, cast
 from playwright.sync_api import Page, expect
 
 from coordinator.client import SyncFleet
-from coordinator.console.layouts import Layouts
+from coordinator.console.graphs.layouts import Layouts
 from coordinator.console.reads import Reads
 from coordinator.console.view import Asked
 from coordinator.console.viewer import Viewer

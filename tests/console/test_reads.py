@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from coordinator.console.layouts import Layouts
+from coordinator.console.graphs.layouts import Layouts
 from coordinator.console.metrics import SHED
 from coordinator.console.reads import Reads
 from coordinator.console.view import Asked, View

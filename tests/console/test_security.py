@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from coordinator.client import SyncFleet
+from coordinator.console.acts.operate import OPERATIONS
 from coordinator.console.answers import CONTENT_SECURITY_POLICY
-from coordinator.console.operate import OPERATIONS
 from coordinator.console.view import View, path_of
 from coordinator.console.views import VIEWS
 from coordinator.operations.calls import CALLS

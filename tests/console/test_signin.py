@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from coordinator.console import tickets
+from coordinator.console.signin import tickets
 from tests.console.visitors import CHANGE, NAVIGATION, SCRIPT, Visitor, link, operator
 from tests.support.fleets import RunningFleet, fleet_command
 

@@ -14,8 +14,8 @@ from playwright.sync_api import Page, Route, expect
 
 from coordinator import __version__
 from coordinator.client import SyncFleet
-from coordinator.console.layouts import Layouts
-from coordinator.console.readings import held_conditions
+from coordinator.console.graphs.layouts import Layouts
+from coordinator.console.numbers.readings import held_conditions
 from coordinator.console.reads import Reads
 from coordinator.console.view import Asked
 from coordinator.console.viewer import Viewer

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from coordinator.console.tickets import make_ticket
+from coordinator.console.signin.tickets import make_ticket
 from coordinator.identity.callers import token_edit
 from coordinator.identity.callers.token_file import TokenEntry
 from coordinator.settings import Settings

@@ -1,4 +1,4 @@
-// What people change: buttons and forms send what stands in their attributes (console/buttons.py), show what was refused
+// What people change: buttons and forms send what stands in their attributes (console/acts/buttons.py), show what was refused
 // beside them, and repeat a request whose answer was lost under the same id, so that nothing is done twice.
 
 import { choose, chooseNone, chosen, every, keyOf } from './chosen.js';
@@ -11,7 +11,7 @@ import { byId, element, nodes, toast } from './main.js';
 
 const TRIES = 3;
 const PAUSE_MS = 1_000;
-const MANY = 20; // of more items, a name has to be typed, which the server checks, too (console/large.py)
+const MANY = 20; // of more items, a name has to be typed, which the server checks, too (console/acts/large.py)
 const LOST = 'No answer came. Try again: what was done already is not done twice.';
 
 /** @type {WeakMap<HTMLElement, {body: string, ids: string[]}>} Of each button whose last answer was lost. */

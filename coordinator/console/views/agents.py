@@ -9,10 +9,10 @@ import htpy
 from htpy import Node, a, div, span
 from msgspec import UNSET
 
-from coordinator.console.buttons import MODULE
-from coordinator.console.operating import agent_drain_button, end_claim_button
+from coordinator.console.acts.buttons import MODULE
+from coordinator.console.acts.operating import agent_drain_button, end_claim_button
+from coordinator.console.numbers.spent import Held, held, whose
 from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, short
-from coordinator.console.spent import Held, held, whose
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import share_chip, used
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping
 import htpy
 from htpy import Node, a, code, div, h2, nav, p, section, span, ul
 
-from coordinator.console import asks, buttons
-from coordinator.console.answered import Answer, read_history
-from coordinator.console.buttons import refusal
-from coordinator.console.inbox import KINDS, TOOLSET, Kind, Waiting, read_inbox
-from coordinator.console.item_actions import budget_dialog, budget_opener
+from coordinator.console.acts import buttons
+from coordinator.console.acts.buttons import refusal
+from coordinator.console.inbox import asks
+from coordinator.console.inbox.answered import Answer, read_history
+from coordinator.console.inbox.waiting import KINDS, TOOLSET, Kind, Waiting, read_inbox
+from coordinator.console.items.actions import budget_dialog, budget_opener
 from coordinator.console.live import INBOX
+from coordinator.console.numbers.spent import Spent, raising, spent_budgets, whose
 from coordinator.console.parts import ago, chip, number, plain, sentence, short
-from coordinator.console.spent import Spent, raising, spent_budgets, whose
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.console.views.flows import flow_id
 from coordinator.console.views.needs import APPROVALS

@@ -8,12 +8,12 @@ from functools import partial
 import htpy
 from htpy import Node, a, button, div, form, h2, label, nav, noscript, ol, option, p, section, select, span
 
-from coordinator.console.buttons import MODULE
-from coordinator.console.cards import HEIGHT, WINDOW, again, cards, window
-from coordinator.console.item_actions import bulk_bar, new_item, new_item_dialog
+from coordinator.console.acts.buttons import MODULE
+from coordinator.console.items.actions import bulk_bar, new_item, new_item_dialog
+from coordinator.console.items.cards import HEIGHT, WINDOW, again, cards, window
+from coordinator.console.numbers.searches import KEPT_SECONDS, search
+from coordinator.console.numbers.spent import NOTHING, held, whose
 from coordinator.console.parts import number, plain, role
-from coordinator.console.searches import KEPT_SECONDS, search
-from coordinator.console.spent import NOTHING, held, whose
 from coordinator.console.view import Asked, Region, Rendered, Rows, View, region_element, region_head
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.contract.base import PRIORITIES, ROLES

@@ -7,7 +7,7 @@ from typing import cast, get_args
 
 from htpy import Node, div, tr
 
-from coordinator.console.buttons import MODULE, menu_opener
+from coordinator.console.acts.buttons import MODULE, menu_opener
 from coordinator.console.parts import ago, chip, holder_link, item_id, item_link, left, number, plain, role
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import of_card

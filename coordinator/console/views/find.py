@@ -8,8 +8,8 @@ from functools import partial
 import htpy
 from htpy import Node, a, button, form, span, ul
 
+from coordinator.console.numbers.searches import search
 from coordinator.console.parts import icon, item_id, item_link, plain, role
-from coordinator.console.searches import search
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.errors import ToolFailure
 from coordinator.store.keys import DEFAULT_PROJECT

@@ -10,10 +10,10 @@ import htpy
 import msgspec
 from htpy import Node, a, details, div, h2, li, ol, p, pre, span, summary, table, tbody, td, th, thead, tr
 
-from coordinator.console.buttons import MODULE
-from coordinator.console.flow_actions import flow_buttons, step_button
-from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
-from coordinator.console.layouts import Drawn
+from coordinator.console.acts.buttons import MODULE
+from coordinator.console.acts.flow_actions import flow_buttons, step_button
+from coordinator.console.graphs.drawing import GraphEdge, GraphNode, graph_element, graph_rows, structure
+from coordinator.console.graphs.layouts import Drawn
 from coordinator.console.parts import ago, icon, number, plain, state, whole_id
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.console.views.flows import flow_id, flow_status

@@ -9,8 +9,8 @@ from typing import Literal, cast
 import htpy
 from htpy import Node, a, button, code, details, div, form, h2, label, li, section, span, summary, tr, ul
 
+from coordinator.console.numbers.readings import fleet_state
 from coordinator.console.parts import ago, chip, left, number, plain
-from coordinator.console.readings import fleet_state
 from coordinator.console.tables import cell, choices, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
 from coordinator.store.fleet.connection_states import ConnectionState

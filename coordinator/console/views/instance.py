@@ -8,7 +8,8 @@ import htpy
 import msgspec
 from htpy import Node, a, code, details, div, h2, li, ol, p, section, span, summary, ul
 
-from coordinator.console import asks, buttons
+from coordinator.console.acts import buttons
+from coordinator.console.inbox import asks
 from coordinator.console.parts import ago, chip, left, number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
 from coordinator.errors import ToolFailure

@@ -9,12 +9,23 @@ import htpy
 from htpy import Node, a, div, h1, h2, nav, noscript, section, span
 from msgspec import UNSET, UnsetType
 
-from coordinator.console.buttons import MODULE
-from coordinator.console.cards import HEIGHT, again, cards, label, postponed, priority, standing, tags, troubles, window
-from coordinator.console.item_actions import ACTIONS, actions_element, dialogs, edge_button
-from coordinator.console.item_graph import NEIGHBOURS, neighbours_element
-from coordinator.console.item_text import texts
-from coordinator.console.item_uses import is_kept, obstacle_of, uses
+from coordinator.console.acts.buttons import MODULE
+from coordinator.console.items.actions import ACTIONS, actions_element, dialogs, edge_button
+from coordinator.console.items.cards import (
+    HEIGHT,
+    again,
+    cards,
+    label,
+    postponed,
+    priority,
+    standing,
+    tags,
+    troubles,
+    window,
+)
+from coordinator.console.items.graph import NEIGHBOURS, neighbours_element
+from coordinator.console.items.text import texts
+from coordinator.console.items.uses import is_kept, obstacle_of, uses
 from coordinator.console.parts import ago, chip, item_id, item_link, left, number, plain, role
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
 from coordinator.store import keys

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import htpy
 from htpy import Node, span
 
-from coordinator.console.inbox import KINDS, TOOLSET, count_waiting
+from coordinator.console.inbox.waiting import KINDS, TOOLSET, count_waiting
 from coordinator.console.live import INBOX
 from coordinator.console.parts import number
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element

@@ -8,11 +8,11 @@ from htpy import Node, a, code, div, section, span, ul
 
 from coordinator.console.charts import ends, sparkline, sums
 from coordinator.console.first_steps import first_steps
+from coordinator.console.numbers.readings import RECENT_ROWS, FleetState, ProjectNumbers, project_numbers
+from coordinator.console.numbers.short_lists import short_lists
+from coordinator.console.numbers.spent import Spent, counted, whose
+from coordinator.console.numbers.standstill import QUIET_MS, standstill
 from coordinator.console.parts import ROLES, ago, icon, number, plain, role
-from coordinator.console.readings import RECENT_ROWS, FleetState, ProjectNumbers, project_numbers
-from coordinator.console.short_lists import short_lists
-from coordinator.console.spent import Spent, counted, whose
-from coordinator.console.standstill import QUIET_MS, standstill
 from coordinator.console.tables import choices
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.store.fleet.processes import ProcessStatus

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from htpy import Node, a, code, div, h2, li, ol, p, section, span, ul
 
-from coordinator.console import asks, buttons
+from coordinator.console.acts import buttons
+from coordinator.console.inbox import asks
 from coordinator.console.parts import agent_link, ago, chip, holder_link, item_link, number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
 from coordinator.toolsets.items.rules.ids import dashed

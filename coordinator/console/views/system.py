@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 import htpy
 from htpy import Node, code, div, dl, h2, section, span, tr
 
-from coordinator.console.buttons import MODULE
-from coordinator.console.operating import drain_button, end_drain_button
+from coordinator.console.acts.buttons import MODULE
+from coordinator.console.acts.operating import drain_button, end_drain_button
+from coordinator.console.numbers.readings import FleetState, fleet_state, held_conditions, store_facts
 from coordinator.console.parts import ago, chip, number, plain, short
-from coordinator.console.readings import FleetState, fleet_state, held_conditions, store_facts
 from coordinator.console.tables import cell, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_element, region_head
 from coordinator.metrics.conditions import CONDITIONS, Condition

@@ -12,10 +12,10 @@ import htpy
 from htpy import Node, a, h2, li, ol, p, span, ul
 from markupsafe import Markup
 
-from coordinator.console.cards import window
-from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
-from coordinator.console.item_graph import ItemState, drawn, state_of
-from coordinator.console.layouts import Drawn
+from coordinator.console.graphs.drawing import GraphEdge, GraphNode, graph_element, graph_rows, structure
+from coordinator.console.graphs.layouts import Drawn
+from coordinator.console.items.cards import window
+from coordinator.console.items.graph import ItemState, drawn, state_of
 from coordinator.console.parts import chip, item_id, item_link, number, plain, state
 from coordinator.console.view import (
     MOST_ROWS,

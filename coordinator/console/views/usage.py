@@ -10,8 +10,8 @@ from htpy import Node, a, code, div, h2, section, span, tr, ul
 from msgspec import UnsetType
 
 from coordinator.console.charts import bars
+from coordinator.console.numbers.spent import project_budgets, usage_report
 from coordinator.console.parts import agent_link, chip, holder_link, item_id, item_link, number, plain, role
-from coordinator.console.spent import project_budgets, usage_report
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import amount, bar, short_number
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, region_element, region_head

@@ -9,10 +9,10 @@ import htpy
 import msgspec
 from htpy import Node, a, dd, details, div, dl, dt, h3, li, p, pre, span, summary, ul
 
-from coordinator.console.buttons import Change, refusal, text_field
-from coordinator.console.confirms import confirm
-from coordinator.console.forms import answer_form, schema_fields
-from coordinator.console.inbox import TOOLSET, Kind
+from coordinator.console.acts.buttons import Change, refusal, text_field
+from coordinator.console.acts.confirms import confirm
+from coordinator.console.acts.forms import answer_form, schema_fields
+from coordinator.console.inbox.waiting import TOOLSET, Kind
 from coordinator.console.parts import agent_link, ago, item_link, left, number, plain
 from coordinator.console.view import Asked, path_of
 from coordinator.console.viewer import Viewer

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from coordinator.console.large import untyped
+from coordinator.console.acts.large import untyped
 from coordinator.errors import invalid
 from coordinator.operations import Operator, Result
 from coordinator.operations.claims import end_claim

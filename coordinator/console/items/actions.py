@@ -11,7 +11,7 @@ import msgspec
 from htpy import Node, div, span
 from msgspec import UnsetType
 
-from coordinator.console.buttons import (
+from coordinator.console.acts.buttons import (
     Change,
     button,
     choice_field,
@@ -24,10 +24,10 @@ from coordinator.console.buttons import (
     text_field,
     toolbar,
 )
-from coordinator.console.cards import postponed
-from coordinator.console.confirms import Confirm, confirm
-from coordinator.console.large import is_large_tree
-from coordinator.console.operating import end_claim_button
+from coordinator.console.acts.confirms import Confirm, confirm
+from coordinator.console.acts.large import is_large_tree
+from coordinator.console.acts.operating import end_claim_button
+from coordinator.console.items.cards import postponed
 from coordinator.console.parts import number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, region_element
 from coordinator.errors import ToolFailure

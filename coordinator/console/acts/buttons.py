@@ -15,8 +15,8 @@ import htpy
 import msgspec
 from htpy import Node, dialog, div, form, h2, label, li, menu, option, p, select, span, textarea
 
-from coordinator.console.actions import API
-from coordinator.console.confirms import Confirm
+from coordinator.console.acts.actions import API
+from coordinator.console.acts.confirms import Confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import path_of
 from coordinator.console.viewer import Viewer

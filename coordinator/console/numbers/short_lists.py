@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import htpy
 from htpy import Node, a, div, li, span, ul
 
+from coordinator.console.numbers.readings import FleetState, fleet_state
 from coordinator.console.parts import ago, holder_link, item_id, item_link, left, number, plain
-from coordinator.console.readings import FleetState, fleet_state
 from coordinator.console.view import Asked, Row, Rows, path_of
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.store.claim_lists import Claims, read_claims

@@ -18,8 +18,8 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import msgspec
 
-from coordinator.console.cookies import Cookie
-from coordinator.console.tickets import PATH
+from coordinator.console.signin.cookies import Cookie
+from coordinator.console.signin.tickets import PATH
 from coordinator.identity.callers.authenticator import Authenticator
 from coordinator.identity.keys.fetch import JSON_TYPES, Fetcher, FetchFailed
 from coordinator.settings import Settings

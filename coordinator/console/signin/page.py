@@ -14,10 +14,10 @@ from htpy import Node, a, button, code, details, div, form, h2, label, p, sectio
 from coordinator.console.answers import Answer, page, redirect
 from coordinator.console.assets import Assets
 from coordinator.console.frame import plain_page
-from coordinator.console.oauth import BEGIN, CALLBACK, Failed, OAuthClient
 from coordinator.console.parts import left, plain
-from coordinator.console.sessions import Sessions
-from coordinator.console.tickets import PATH
+from coordinator.console.signin.oauth import BEGIN, CALLBACK, Failed, OAuthClient
+from coordinator.console.signin.sessions import Sessions
+from coordinator.console.signin.tickets import PATH
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.identity.callers.authenticator import LONGEST_TOKEN, TOKEN

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import htpy
 from htpy import Node
 
-from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
-from coordinator.console.layouts import Drawn
+from coordinator.console.graphs.drawing import GraphEdge, GraphNode, graph_element, graph_rows, structure
+from coordinator.console.graphs.layouts import Drawn
 from coordinator.console.parts import number, plain
 from coordinator.console.view import Asked, Region, Rendered, Rows, path_of, region_head
 from coordinator.toolsets.items.rules.ids import dashed

@@ -16,7 +16,7 @@ import htpy
 from htpy import Node
 from markupsafe import Markup
 
-from coordinator.console.layouts import Graph, Layout, Point
+from coordinator.console.graphs.layouts import Graph, Layout, Point
 from coordinator.console.parts import icon_path, plain
 from coordinator.console.view import Asked, Rendered, Row, region_element
 

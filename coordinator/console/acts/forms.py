@@ -9,8 +9,8 @@ import htpy
 import msgspec
 from htpy import Node, div, form, label, option, select, span, textarea
 
-from coordinator.console.buttons import Change, attributes, button
-from coordinator.console.confirms import Confirm
+from coordinator.console.acts.buttons import Change, attributes, button
+from coordinator.console.acts.confirms import Confirm
 from coordinator.console.parts import plain
 
 _LINES = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coordinator.console.spent import NOTHING, Held, raising, whose
+from coordinator.console.numbers.spent import NOTHING, Held, raising, whose
 from coordinator.store.fleet.processes import Process
 from coordinator.toolsets.items.store.project_state import ProjectState
 from coordinator.toolsets.tool import Criticality

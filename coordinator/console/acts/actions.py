@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 import structlog
 
+from coordinator.console.acts.large import untyped_items
+from coordinator.console.acts.operate import OPERATIONS, operate
+from coordinator.console.acts.rate import Rate
 from coordinator.console.answers import Answer, data
-from coordinator.console.large import untyped_items
 from coordinator.console.metrics import ACTIONS
-from coordinator.console.operate import OPERATIONS, operate
-from coordinator.console.rate import Rate
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure, invalid
 from coordinator.identity.callers.permissions import OPERATE

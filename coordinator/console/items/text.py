@@ -9,7 +9,7 @@ import msgspec
 from htpy import Node, a, details, div, h2, h3, pre, span, summary
 from msgspec import UNSET
 
-from coordinator.console.item_actions import QUESTION, answer_opener, note_opener
+from coordinator.console.items.actions import QUESTION, answer_opener, note_opener
 from coordinator.console.markdown import LONGEST, markdown
 from coordinator.console.parts import ago, chip, number, plain, role
 from coordinator.console.view import Asked, Row, Rows

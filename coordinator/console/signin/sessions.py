@@ -19,8 +19,8 @@ from typing import Literal
 import msgspec
 import structlog
 
-from coordinator.console.cookies import Cookie
-from coordinator.console.tickets import spend_ticket
+from coordinator.console.signin.cookies import Cookie
+from coordinator.console.signin.tickets import spend_ticket
 from coordinator.console.viewer import PERSON, Viewer
 from coordinator.errors import ToolFailure
 from coordinator.identity.callers.authenticator import Authenticator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from htpy import Node
 
-from coordinator.console.buttons import operation, refusal
-from coordinator.console.confirms import confirm
+from coordinator.console.acts.buttons import operation, refusal
+from coordinator.console.acts.confirms import confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import Asked
 from coordinator.store.fleet.drains import FLEET_SCOPE

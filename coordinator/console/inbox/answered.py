@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from coordinator.console.inbox import KINDS, Kind
+from coordinator.console.inbox.waiting import KINDS, Kind
 from coordinator.errors import invalid
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller

@@ -10,7 +10,7 @@ from htpy import Node, div, span
 from markupsafe import Markup
 
 from coordinator.client.standing import left as left_by_agent
-from coordinator.console.buttons import choice, menu_opener
+from coordinator.console.acts.buttons import choice, menu_opener
 from coordinator.console.parts import agent_link, ago, chip, item_link, left, number, plain, role
 from coordinator.console.uses import of_card
 from coordinator.console.view import Asked, Row

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from coordinator.console.inbox import KINDS, TOOLSET, Kind, count_waiting
-from coordinator.console.searches import search
-from coordinator.console.spent import Held, held
+from coordinator.console.inbox.waiting import KINDS, TOOLSET, Kind, count_waiting
+from coordinator.console.numbers.searches import search
+from coordinator.console.numbers.spent import Held, held
 from coordinator.console.view import Asked
 from coordinator.metrics.conditions import Holding, holding
 from coordinator.store import keys

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from htpy import Node
 
-from coordinator.console.buttons import Change, button, note, operation, refusal
-from coordinator.console.confirms import confirm
+from coordinator.console.acts.buttons import Change, button, note, operation, refusal
+from coordinator.console.acts.confirms import confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import Asked
 from coordinator.toolsets.flows.rules.permissions import administers, may_approve

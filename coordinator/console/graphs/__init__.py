@@ -1,0 +1,1 @@
+"""Graphs as pictures, and where their nodes stand."""

@@ -1,0 +1,1 @@
+"""Items in lists, in graphs and on their own page."""

@@ -1,0 +1,1 @@
+"""The fleet and its projects in numbers, and why nothing moves."""
