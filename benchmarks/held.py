@@ -30,7 +30,7 @@ from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.items import new_item
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
-from coordinator.toolsets.items.store.agents import Claimant
+from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.claims import ClaimStore
 from coordinator.toolsets.items.store.items import ItemStore
 from coordinator.toolsets.items.store.next import NextStore

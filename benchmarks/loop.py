@@ -60,8 +60,8 @@ from coordinator.store import Store
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
-from coordinator.toolsets.items.store.agents import Claimant
-from coordinator.toolsets.items.store.take import TakeStore
+from coordinator.toolsets.items.store.agents.presence import Claimant
+from coordinator.toolsets.items.store.agents.take import TakeStore
 
 TAG = "loop"
 _TAGGED = Selector(tags=[TAG])

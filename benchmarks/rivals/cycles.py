@@ -29,7 +29,7 @@ from coordinator.store.scripts import pack_key
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
-from coordinator.toolsets.items.store.agents import Claimant
+from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY as ITEMS
 from coordinator.toolsets.items.store.claims import ClaimStore
 from coordinator.toolsets.items.store.transitions import TransitionStore

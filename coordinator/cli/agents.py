@@ -22,7 +22,7 @@ from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.items.contract.agents import AgentEntry, AgentsResult
-from coordinator.toolsets.items.store.agents import Agents, read_agents
+from coordinator.toolsets.items.store.agents.presence import Agents, read_agents
 from coordinator.toolsets.items.tools.agents import agent_entry, agents_result
 from coordinator.wording import counted, printable
 

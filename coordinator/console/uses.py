@@ -11,7 +11,7 @@ from coordinator.toolsets.items.rules.budget_shares import Share, share_of
 from coordinator.toolsets.items.rules.resources import for_people
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage import shown_limits
-from coordinator.toolsets.items.store.rows import Row
+from coordinator.toolsets.items.store.boards.rows import Row
 from coordinator.toolsets.items.store.usage import stored_sum
 from coordinator.units import clock, money
 

@@ -55,7 +55,7 @@ from coordinator.toolsets.gateway.approval_metrics import ApprovalMetrics
 from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.items.live.metrics import ItemMetrics
-from coordinator.toolsets.items.store.tokens import TokenStore
+from coordinator.toolsets.items.store.agents.tokens import TokenStore
 from coordinator.toolsets.registry import described_toolsets, load_toolsets
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services

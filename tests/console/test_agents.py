@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from coordinator.client import SyncFleet
-from coordinator.toolsets.items.store.agent_drains import begin_drain
+from coordinator.toolsets.items.store.agents.drains import begin_drain
 from tests.console.items import claim, create
 from tests.console.visitors import of_store
 from tests.items.client import Client

@@ -21,7 +21,7 @@ from coordinator.overload import Admission
 from coordinator.processes.operators_port import server_config
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.toolsets.items.store.tokens import TokenStore
+from coordinator.toolsets.items.store.agents.tokens import TokenStore
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import FrontEnd, http_protocol

@@ -10,7 +10,7 @@ from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.audit.states import WAITS
 from coordinator.toolsets.items.rules.classes import TERMINAL
 from coordinator.toolsets.items.rules.records import State, parts_of, state_of
-from coordinator.toolsets.items.store.agents import Claimant
+from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client
 

@@ -11,7 +11,7 @@ from coordinator.doctor import items as doctor
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.store.measures import MeasureStore
+from coordinator.toolsets.items.store.measures.items import MeasureStore
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse, ms
 from tests.items.parked import Fronts

@@ -12,9 +12,9 @@ from coordinator.settings import Settings
 from coordinator.store import Script, keys
 from coordinator.toolsets.actor import Actor, Distrusted, Trusted, Verification, echo
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.store.agent_drains import begin_drain, drain_name, end_drain
+from coordinator.toolsets.items.store.agents.drains import begin_drain, drain_name, end_drain
 from coordinator.toolsets.items.store.base import LIBRARY
-from coordinator.toolsets.items.store.measures import MeasureStore
+from coordinator.toolsets.items.store.measures.items import MeasureStore
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import Front, Fronts

@@ -13,9 +13,9 @@ from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.schema import SchemaConfig, SchemaSource
-from coordinator.toolsets.items.store.agents import Claimant
+from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.claims import ClaimStore
-from coordinator.toolsets.items.store.measures import MeasureStore
+from coordinator.toolsets.items.store.measures.items import MeasureStore
 from tests.items.attempts import attempts, begun, client, counted, must_be_sound, reviewed
 from tests.items.client import Client, Json, counts, fresh_id
 from tests.items.moments import lapse, ms, server_time

@@ -19,10 +19,10 @@ from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store import board
 from coordinator.toolsets.items.store.base import BaseStore
-from coordinator.toolsets.items.store.board import board_page, recent_page
-from coordinator.toolsets.items.store.rows import STATES, Row, rows_by_ids
+from coordinator.toolsets.items.store.boards import windows
+from coordinator.toolsets.items.store.boards.rows import STATES, Row, rows_by_ids
+from coordinator.toolsets.items.store.boards.windows import board_page, recent_page
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse, ms, server_time
 from tests.items.query_world import PRIORITIES, ROLES, TAGS, TYPES, World, build
@@ -43,7 +43,7 @@ async def place(redis_url: str) -> AsyncIterator[tuple[Client, World]]:
     await store.open()
     try:
         with pytest.MonkeyPatch.context() as patch, redis_client(parse(redis_url), PROJECT) as client:
-            patch.setattr(board, "BUDGET", 30)
+            patch.setattr(windows, "BUDGET", 30)
             leaks.delete_keys(client, PROJECT)
             tools = Client(store, PROJECT)
             world = await build(tools, redis_url)

@@ -11,8 +11,8 @@ from coordinator.settings.sections.attempts import Attempts
 from coordinator.store import Store
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.base import BaseStore
-from coordinator.toolsets.items.store.claim_lists import Claims, read_claims, read_held_back
-from coordinator.toolsets.items.store.project_state import read_project_state
+from coordinator.toolsets.items.store.boards.claim_lists import Claims, read_claims, read_held_back
+from coordinator.toolsets.items.store.measures.project_state import read_project_state
 from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import lapse, server_time, set_state
 

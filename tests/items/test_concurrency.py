@@ -15,7 +15,7 @@ from coordinator.settings import Settings
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.agents import Claimant
+from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore
 from tests.items.client import Client, actor, fresh_id
 

@@ -8,7 +8,7 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.store.measures import MeasureStore
+from coordinator.toolsets.items.store.measures.items import MeasureStore
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse
 

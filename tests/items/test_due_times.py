@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.store.measures import MeasureStore
+from coordinator.toolsets.items.store.measures.items import MeasureStore
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client, Json, counts
 from tests.items.moments import ms, server_time

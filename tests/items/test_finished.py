@@ -9,7 +9,7 @@ import pytest
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.store.claim_lists import ClaimList, read_claims
+from coordinator.toolsets.items.store.boards.claim_lists import ClaimList, read_claims
 from tests.items.client import Client
 from tests.items.moments import lapse
 from tests.items.parked import Fronts

@@ -23,7 +23,7 @@ from coordinator.store import Store
 from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.configured import schema_config
-from coordinator.toolsets.items.store.measures import MeasureStore
+from coordinator.toolsets.items.store.measures.items import MeasureStore
 from coordinator.toolsets.items.store.usage import read_usage
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
 from tests.items.fronts import CONFIG, Front, World

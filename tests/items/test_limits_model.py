@@ -24,7 +24,7 @@ from coordinator.settings.sections.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.audit.resources import held_by
-from coordinator.toolsets.items.store.agent_drains import begin_drain, end_drain
+from coordinator.toolsets.items.store.agents.drains import begin_drain, end_drain
 from coordinator.toolsets.items.store.usage import read_usage
 from tests.items.client import LONG_MS, Client, Json, actor, fresh_id
 from tests.items.limits import CAP, CAPACITY, MOST, RATED, Item, Model, compatible

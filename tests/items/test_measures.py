@@ -21,8 +21,8 @@ from coordinator.toolsets.items.metrics.levels import ITEMS, OLDEST_READY
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import pack
-from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, MEASURE, MeasureStore
-from coordinator.toolsets.items.store.project_state import read_project_state
+from coordinator.toolsets.items.store.measures.items import EMPTY_SECONDS, MEASURE, MeasureStore
+from coordinator.toolsets.items.store.measures.project_state import read_project_state
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
 from tests.items.moments import lapse, next_ms, server_time, set_state, state
 from tests.items.parked import Fronts

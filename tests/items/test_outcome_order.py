@@ -13,7 +13,7 @@ from coordinator.settings.sections.budgets import Budgets, Limits, Periods
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted, Trusted, Verification, echo
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.store.agent_drains import begin_drain, end_drain
+from coordinator.toolsets.items.store.agents.drains import begin_drain, end_drain
 from coordinator.toolsets.items.store.usage import read_usage
 from tests.items.client import SETTINGS, Client, Json, actor, counts, fresh_id
 from tests.items.parked import Fronts

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinator.store import Store, keys
-from coordinator.toolsets.items.store.agents import list_agents
-from coordinator.toolsets.items.store.project_state import read_project_state
+from coordinator.toolsets.items.store.agents.presence import list_agents
+from coordinator.toolsets.items.store.measures.project_state import read_project_state
 from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import lapse, next_ms, server_time, set_state
 from tests.items.parked import Fronts

@@ -10,9 +10,9 @@ from coordinator.settings.sections.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.rules.budget_shares import Share, budget_of_agent, share_of, shares_of
 from coordinator.toolsets.items.rules.configured import schema_config
+from coordinator.toolsets.items.store.boards.rows import rows_by_ids
 from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
 from coordinator.toolsets.items.store.resources import ResourcePage, ResourceRow, read_resources
-from coordinator.toolsets.items.store.rows import rows_by_ids
 from coordinator.toolsets.items.store.usage import agent_sums, last_days, read_usage, stored_sum
 from tests.items.client import Client, actor, fresh_id
 from tests.items.resources import demand, with_limits

@@ -17,7 +17,7 @@ from coordinator.toolsets.items.metrics.resources import CAPACITY, HELD, LEFT, R
 from coordinator.toolsets.items.metrics.usage import AGENT_BUDGET, PROJECT_BUDGET, TODAY_COST, TODAY_TOKENS
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.resources import demands
-from coordinator.toolsets.items.store.measures import MeasureStore, ResourceLevel
+from coordinator.toolsets.items.store.measures.items import MeasureStore, ResourceLevel
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
 from tests.items.moments import next_ms
 from tests.items.resources import PATIENCE_MS, demand, wait_as_if, with_limits

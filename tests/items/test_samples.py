@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from coordinator.store import Store, keys
-from coordinator.toolsets.items.store.measures import MeasureStore
-from coordinator.toolsets.items.store.samples import (
+from coordinator.toolsets.items.store.measures.items import MeasureStore
+from coordinator.toolsets.items.store.measures.samples import (
     DAY_ROWS,
     DAY_STEP,
     HOUR_ROWS,

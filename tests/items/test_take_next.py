@@ -14,8 +14,8 @@ from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
-from coordinator.toolsets.items.store.agents import Claimant
-from coordinator.toolsets.items.store.take import Taken, TakeStore
+from coordinator.toolsets.items.store.agents.presence import Claimant
+from coordinator.toolsets.items.store.agents.take import Taken, TakeStore
 from tests.items.client import Client, fresh_id
 from tests.items.parked import Fronts
 

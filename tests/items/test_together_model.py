@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 from coordinator.settings import Settings
-from coordinator.toolsets.items.store.agent_drains import begin_drain, end_drain
+from coordinator.toolsets.items.store.agents.drains import begin_drain, end_drain
 from tests.items.client import Json, actor
 from tests.items.machine import AGENTS, DECLARED, FENCES, PLAIN, SLOTS, TRIGGERS, Session
 from tests.items.model import Model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.store import keys
-from coordinator.toolsets.items.store.tokens import TokenStore
+from coordinator.toolsets.items.store.agents.tokens import TokenStore
 from tests.items.client import Client
 from tests.items.moments import lapse
 

@@ -9,7 +9,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store.tree_graph import TreeGraph, read_neighbourhood, read_tree
+from coordinator.toolsets.items.store.boards.tree_graph import TreeGraph, read_neighbourhood, read_tree
 from tests.items.client import Client
 from tests.items.planting import edge, plant
 

@@ -12,7 +12,7 @@ from coordinator.settings.sections.budgets import Budgets, Limits, Periods
 from coordinator.store import Store, keys
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.store.measures import MeasureStore
+from coordinator.toolsets.items.store.measures.items import MeasureStore
 from coordinator.toolsets.items.store.usage import read_usage
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
 from tests.items.parked import Fronts

@@ -9,7 +9,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.toolsets.actor import ActorEcho
-from coordinator.toolsets.items.store.questions import OpenQuestion, answered_questions, open_questions
+from coordinator.toolsets.items.store.agents.questions import OpenQuestion, answered_questions, open_questions
 from tests.items.client import fresh_id
 from tests.worker.client import Tools
 

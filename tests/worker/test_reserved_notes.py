@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.toolsets.items.store.questions import answered_questions
+from coordinator.toolsets.items.store.agents.questions import answered_questions
 from tests.items.client import Json
 from tests.worker.client import Agent, Tools, actor
 

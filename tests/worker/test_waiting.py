@@ -9,8 +9,8 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
-from coordinator.toolsets.items.store.agent_drains import begin_drain
-from coordinator.toolsets.items.store.take import waiting_key
+from coordinator.toolsets.items.store.agents.drains import begin_drain
+from coordinator.toolsets.items.store.agents.take import waiting_key
 from coordinator.toolsets.tool import Delivery
 from tests.items.client import Json
 from tests.items.moments import server_time

@@ -10,7 +10,7 @@ from coordinator.console.parts import plain
 from coordinator.console.view import Asked
 from coordinator.store.fleet.drains import FLEET_SCOPE
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.store.rows import Row
+from coordinator.toolsets.items.store.boards.rows import Row
 
 
 def drain_button(asked: Asked, scope: str, name: str) -> Node:

@@ -16,7 +16,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.store.gates import ReleasedGate, released_gates
 from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.store.audit import ListedApproval
-from coordinator.toolsets.items.store.questions import AnsweredQuestion, answered_questions
+from coordinator.toolsets.items.store.agents.questions import AnsweredQuestion, answered_questions
 from coordinator.toolsets.sessions.store.listing import AnsweredCheckpoint, answered_checkpoints
 
 MOST = 50

@@ -18,7 +18,7 @@ from coordinator.toolsets.flows.rules.permissions import administers
 from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
 from coordinator.toolsets.gateway.decisions import Decisions, OpenApproval
 from coordinator.toolsets.gateway.rules.guards import Principal
-from coordinator.toolsets.items.store.questions import OpenQuestion, count_questions, open_questions
+from coordinator.toolsets.items.store.agents.questions import OpenQuestion, count_questions, open_questions
 from coordinator.toolsets.sessions.store.listing import SessionRow, count_open, list_sessions
 
 Kind = Literal["approval", "gate", "checkpoint", "question"]

@@ -41,8 +41,8 @@ from coordinator.toolsets.items.contract.usage import BudgetLimits
 from coordinator.toolsets.items.fields import FIELDS, Box
 from coordinator.toolsets.items.rules.results import JSON
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
-from coordinator.toolsets.items.store.rows import STATES, rows_by_ids
-from coordinator.toolsets.items.store.rows import Row as Item
+from coordinator.toolsets.items.store.boards.rows import STATES, rows_by_ids
+from coordinator.toolsets.items.store.boards.rows import Row as Item
 
 MAX_EDITED = 64_000
 """Characters of a note that is edited here; longer ones are for the command line."""

@@ -17,8 +17,8 @@ from coordinator.console.view import Asked, Row
 from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
-from coordinator.toolsets.items.store import rows
-from coordinator.toolsets.items.store.board import BoardPage, board_page
+from coordinator.toolsets.items.store.boards import rows
+from coordinator.toolsets.items.store.boards.windows import BoardPage, board_page
 from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
 
 HEIGHT = 100

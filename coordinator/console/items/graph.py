@@ -15,8 +15,8 @@ from coordinator.console.parts import number, plain
 from coordinator.console.view import Asked, Region, Rendered, Rows, path_of, region_head
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store import tree_graph
-from coordinator.toolsets.items.store.rows import STATES
+from coordinator.toolsets.items.store.boards import tree_graph
+from coordinator.toolsets.items.store.boards.rows import STATES
 
 
 class ItemState(NamedTuple):

@@ -16,7 +16,7 @@ from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.resources import for_people
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage import shown_limits
-from coordinator.toolsets.items.store import rows
+from coordinator.toolsets.items.store.boards import rows
 from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
 from coordinator.toolsets.items.store.usage import stored_sum
 from coordinator.units import clock, money

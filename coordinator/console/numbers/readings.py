@@ -18,8 +18,8 @@ from coordinator.toolsets.flows.contract.base import FlowStatus
 from coordinator.toolsets.flows.rules.permissions import administers
 from coordinator.toolsets.flows.store.flows import FlowReads
 from coordinator.toolsets.items.rules.board import Wanted
-from coordinator.toolsets.items.store.project_state import ProjectState, read_project_state
-from coordinator.toolsets.items.store.samples import DAY_ROWS, HOUR_ROWS, Samples, read_samples
+from coordinator.toolsets.items.store.measures.project_state import ProjectState, read_project_state
+from coordinator.toolsets.items.store.measures.samples import DAY_ROWS, HOUR_ROWS, Samples, read_samples
 
 SILENT_SECONDS = 10
 """A process that has not reported for so long hangs, or is gone; it reports every 5 s."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from coordinator.console.view import Asked
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted
-from coordinator.toolsets.items.store.board import BoardPage, board_page
-from coordinator.toolsets.items.store.rows import Row, rows_by_ids
+from coordinator.toolsets.items.store.boards.rows import Row, rows_by_ids
+from coordinator.toolsets.items.store.boards.windows import BoardPage, board_page
 
 MOST = 200
 """Hits."""

@@ -12,9 +12,9 @@ from coordinator.console.numbers.readings import FleetState, fleet_state
 from coordinator.console.parts import ago, holder_link, item_id, item_link, left, number, plain
 from coordinator.console.view import Asked, Row, Rows, path_of
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.store.claim_lists import Claims, read_claims
-from coordinator.toolsets.items.store.rows import Row as ItemRow
-from coordinator.toolsets.items.store.rows import rows_by_ids
+from coordinator.toolsets.items.store.boards.claim_lists import Claims, read_claims
+from coordinator.toolsets.items.store.boards.rows import Row as ItemRow
+from coordinator.toolsets.items.store.boards.rows import rows_by_ids
 
 _LISTED = 5
 """How many claims or items each shows."""

@@ -19,8 +19,8 @@ from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, r
 from coordinator.toolsets.items.rules.budget_shares import budget_of_agent, share_of
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.selection import as_given
-from coordinator.toolsets.items.store import rows
-from coordinator.toolsets.items.store.agents import Agent, AgentList, list_agents
+from coordinator.toolsets.items.store.agents.presence import Agent, AgentList, list_agents
+from coordinator.toolsets.items.store.boards import rows
 from coordinator.toolsets.items.store.usage import agent_sums
 
 SECONDS = 5

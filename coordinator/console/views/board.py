@@ -19,7 +19,7 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.contract.base import PRIORITIES, ROLES
 from coordinator.toolsets.items.rules.board import STATES, Wanted
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
-from coordinator.toolsets.items.store.board import recent_page
+from coordinator.toolsets.items.store.boards.windows import recent_page
 
 LEAST_LETTERS = 3
 """Of a text that is searched for."""

@@ -14,8 +14,8 @@ from coordinator.console.uses import of_card
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store import rows
-from coordinator.toolsets.items.store.claim_lists import (
+from coordinator.toolsets.items.store.boards import rows
+from coordinator.toolsets.items.store.boards.claim_lists import (
     Claim,
     ClaimList,
     HeldBackList,

@@ -18,7 +18,7 @@ from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, p
 from coordinator.store.fleet.processes import ProcessStatus
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store.samples import DAY_ROWS, DAY_STEP, HOUR_ROWS, HOUR_STEP, Sample, filled
+from coordinator.toolsets.items.store.measures.samples import DAY_ROWS, DAY_STEP, HOUR_ROWS, HOUR_STEP, Sample, filled
 
 SECONDS = 5
 """How often what changes without events is read: times, processes, claims that near their end."""

@@ -25,7 +25,7 @@ from coordinator.console.view import (
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.projects.lists import find
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store.project_state import ProjectState, read_project_state
+from coordinator.toolsets.items.store.measures.project_state import ProjectState, read_project_state
 
 SECONDS = 10
 HOME = "overview"

@@ -31,7 +31,7 @@ from coordinator.identity.callers.grants import Denied, Grant
 from coordinator.identity.callers.permissions import sufficient
 from coordinator.store.keys import PROJECT
 from coordinator.toolsets.caller import DELEGATES, Caller, Delegation
-from coordinator.toolsets.items.store.tokens import TokenStore
+from coordinator.toolsets.items.store.agents.tokens import TokenStore
 from coordinator.transport.rounds.sealing import Seals
 
 PREFIX = b"fcc_"

@@ -27,7 +27,7 @@ from coordinator.toolsets.items.metrics.claims import ATTEMPTS, CLAIM_HOLD, CLAI
 from coordinator.toolsets.items.metrics.resources import CAPACITY, HELD, LEFT, MODES, RESERVATIONS, WAITED, WAITING
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaConfig
-from coordinator.toolsets.items.store.measures import (
+from coordinator.toolsets.items.store.measures.items import (
     EMPTY_SECONDS,
     PROJECTS,
     RESOURCES,

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
-from coordinator.toolsets.items.store.agents import Agents, read_agents
+from coordinator.toolsets.items.store.agents.presence import Agents, read_agents
 from coordinator.toolsets.items.store.attempts import Record
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, Changed, Path, pack
 from coordinator.toolsets.items.store.held_counts import count_held_back
 from coordinator.toolsets.items.store.included import Included
-from coordinator.toolsets.items.store.measures import Abandoned, read_abandoned
+from coordinator.toolsets.items.store.measures.items import Abandoned, read_abandoned
 from coordinator.toolsets.items.store.query import Said
 from coordinator.toolsets.items.store.ranked import RankedStore
 

@@ -8,7 +8,7 @@ from coordinator.toolsets import pages
 from coordinator.toolsets.items.contract.agents import AgentCounts, AgentDrain, AgentEntry, AgentsResult
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.selection import as_given
-from coordinator.toolsets.items.store.agents import Agent, Agents
+from coordinator.toolsets.items.store.agents.presence import Agent, Agents
 from coordinator.toolsets.timestamp import iso
 
 

@@ -41,7 +41,7 @@ from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.items.store.context import Claim, ContextStore, Listed, Row
 from coordinator.toolsets.items.store.included import Included
-from coordinator.toolsets.items.store.measures import Left
+from coordinator.toolsets.items.store.measures.items import Left
 from coordinator.toolsets.items.store.watched import WatchedItems
 from coordinator.toolsets.items.tools.agents import agents_result
 from coordinator.toolsets.items.tools.attempts import held_attempts

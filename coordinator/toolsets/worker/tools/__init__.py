@@ -6,7 +6,7 @@ from coordinator.prompts import instructions
 from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.rules.ids import to_inner
 from coordinator.toolsets.items.rules.values import not_blank
-from coordinator.toolsets.items.store.take import TakeStore
+from coordinator.toolsets.items.store.agents.take import TakeStore
 from coordinator.toolsets.items.tools import ClaimServices, claim_services
 from coordinator.toolsets.tool import RESULT_CHARS, Criticality, Services, Tool, Toolset
 from coordinator.toolsets.worker.contract.examples import EXAMPLES

@@ -14,9 +14,9 @@ from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage import why_exhausted
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
-from coordinator.toolsets.items.store.agents import Claimant, claimant
+from coordinator.toolsets.items.store.agents.presence import Claimant, claimant
+from coordinator.toolsets.items.store.agents.take import PLACED, Begun, Taken, TakeStore, waiting_key
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply
-from coordinator.toolsets.items.store.take import PLACED, Begun, Taken, TakeStore, waiting_key
 from coordinator.toolsets.items.store.transitions import Advanced
 from coordinator.toolsets.items.tools import ClaimServices
 from coordinator.toolsets.items.tools.included import rendered

@@ -12,7 +12,7 @@ from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import dashed, no_such_item
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.rules.usage import why_exhausted
-from coordinator.toolsets.items.store.take import Reported
+from coordinator.toolsets.items.store.agents.take import Reported
 from coordinator.toolsets.items.store.transitions import Advanced
 from coordinator.toolsets.worker.tools.shown import notes_by_key
 

@@ -15,7 +15,7 @@ from coordinator.toolsets.items.rules.results import result_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage import Used, packed
 from coordinator.toolsets.items.rules.values import MAX_NOTE_KEY, long_text, not_blank, short_text
-from coordinator.toolsets.items.store.take import Reported, TakeStore
+from coordinator.toolsets.items.store.agents.take import Reported, TakeStore
 from coordinator.toolsets.metrics import count_conflict
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract.work import (

@@ -1,4 +1,4 @@
--- Rows of agents in lists: Agent (store/agents.py).
+-- Rows of agents in lists: Agent (store/agents/presence.py).
 -- owns: none
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'

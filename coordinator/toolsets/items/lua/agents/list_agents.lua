@@ -5,7 +5,7 @@ guarantee: A consistent snapshot of a page. All agents, of which there are at mo
 args:      list part offset limit
            list = seen: all, last seen first; holding: those with a live claim, the one held longest first; waiting:
            those with a parked claim, the one that waits longest first; part = what their names contain, '' for any
-reply:     AgentPage (store/agents.py)
+reply:     AgentPage (store/agents/presence.py)
 errors:    none
 --]]
 local agent_rows = require 'agent_rows'

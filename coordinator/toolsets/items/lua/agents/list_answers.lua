@@ -4,7 +4,7 @@ guarantee: Changes nothing. Reads at most `limit`. Texts are as they are now.
 args:      after limit text_most
            after = the entry of the last one of the page before, '' for the first; text_most = longer answers are left
            out (bytes)
-reply:     {entry after which the next page begins or '', list of _AnsweredRow (store/questions.py)}
+reply:     {entry after which the next page begins or '', list of _AnsweredRow (store/agents/questions.py)}
 errors:    none
 --]]
 local answered = require 'answered'

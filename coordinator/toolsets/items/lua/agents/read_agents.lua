@@ -3,7 +3,7 @@ purpose:   Lists agents that claimed, renewed or waited in the last day, last se
 guarantee: A consistent snapshot of a page. States follow from claims and parked calls, not from what was recorded.
 args:      names offset limit
            names = packed list of agents, '' for a page of all
-reply:     Agents (store/agents.py)
+reply:     Agents (store/agents/presence.py)
 errors:    none
 --]]
 local agent_drains = require 'agent_drains'

@@ -3,7 +3,7 @@ purpose:   Reads whether a token for a claim is valid.
 guarantee: A consistent snapshot, at the server's current time; writes nothing.
 args:      number item fence agent
            number, item, fence, agent = what the token says
-reply:     TokenState (store/tokens.py)
+reply:     TokenState (store/agents/tokens.py)
 errors:    none
 --]]
 local item_record = require 'item_record'

@@ -9,7 +9,7 @@ args:      request run.events_max run.terms run.config run.labels agent id fence
            work are recorded; author = packed {actor, verification}; kind = note, done, failed, handed_back or ask; said
            = packed {id for a new note, text; then of a note its key, of what is done the format of the text (false: no
            text) and a summary, of a question its beginning}; used = packed, for `usage.add`, or ''
-reply:     Reported (store/take.py)
+reply:     Reported (store/agents/take.py)
 errors:    CONFIG_UNKNOWN UNSETTLED
 --]]
 local agent_drains = require 'agent_drains'

@@ -13,8 +13,8 @@ args:      request run.events_max run.terms run.config run.labels agent who ttl_
            its fingerprint, process whose client may hang up or '', for how long to renew a claim that it has (ms; 0: as
            before, -1: not, it has just been placed), ends as report_work, fence of the only claim that it is about; 0:
            any, and for how long that is renewed at most}
-reply:     Taken (store/take.py): the claim as that of claim_next, or {more, '', 0, 0, 0}, or with the outcome `held` or
-           `ended`. An item in another role than queue is not started, unless it was abandoned
+reply:     Taken (store/agents/take.py): the claim as that of claim_next, or {more, '', 0, 0, 0}, or with the outcome
+           `held` or `ended`. An item in another role than queue is not started, unless it was abandoned
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
 --]]
 local abandoned = require 'abandoned'

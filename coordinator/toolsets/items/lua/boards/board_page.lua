@@ -5,7 +5,7 @@ guarantee: O(log n + limit) if one scope of the ranked index holds just what is 
 args:      asked offset after limit budget
            asked = packed map: scopes, classes, span, conditions as for scan_items.lua, holder and ancestor or '';
            after = `next` of an earlier reply, '' for none: then the first `offset` matches are passed over
-reply:     BoardPage (store/board.py)
+reply:     BoardPage (store/boards/windows.py)
 errors:    none
 --]]
 local agents = require 'agents'

@@ -8,7 +8,7 @@ local nodes = {}
 
 local EDGES_MAX = 3000 -- of the items of a graph, read at a time
 
--- An item as Node (store/tree_graph.py); nil if there is none.
+-- An item as Node (store/boards/tree_graph.py); nil if there is none.
 local function node_of(run, id)
   local key = run.keys.item .. id
   local record, title, blockers, parent, below = unpack(redis.call('HMGET', key, 'w', 't', 'nb', 'pa', 'ch'))
@@ -29,7 +29,7 @@ function nodes.of(run, ids)
   return list
 end
 
--- The blocking edges among some nodes as GraphEdge (store/tree_graph.py); and whether these are all.
+-- The blocking edges among some nodes as GraphEdge (store/boards/tree_graph.py); and whether these are all.
 function nodes.edges(run, list)
   local places, edges, looked = {}, {}, 0
   for n, node in ipairs(list) do places[node[1]] = n - 1 end

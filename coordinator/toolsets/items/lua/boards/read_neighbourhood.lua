@@ -2,7 +2,7 @@
 purpose:   Reads an item, the items that block it and those that it blocks as a graph, for people.
 guarantee: A consistent snapshot, bounded by the edges of one item (600) and some 3,000 more.
 args:      id most
-reply:     Neighbourhood (store/tree_graph.py)
+reply:     Neighbourhood (store/boards/tree_graph.py)
 errors:    NOT_FOUND
 --]]
 local graph = require 'graph'

@@ -4,7 +4,7 @@ guarantee: A consistent snapshot; items that do not exist are left out. The call
            are read.
 args:      ids
            ids = packed list
-reply:     {now, nodes, edges, whether these are all}: Node and GraphEdge (store/tree_graph.py)
+reply:     {now, nodes, edges, whether these are all}: Node and GraphEdge (store/boards/tree_graph.py)
 errors:    none
 --]]
 local nodes = require 'nodes'

@@ -4,7 +4,7 @@ guarantee: Each item comes once. About `budget` entries are looked at; the reply
            never changed their role, and those whose history was trimmed, are not found.
 args:      asked after limit budget
            asked = as for board_page.lua; after = `next` of an earlier reply, '' for none
-reply:     RecentPage (store/board.py)
+reply:     RecentPage (store/boards/windows.py)
 errors:    none
 --]]
 local classes = require 'classes'

@@ -4,7 +4,7 @@ guarantee: A consistent snapshot of at most LOOKED_MAX items. If there are more 
            a whole are left out first, then the deepest items.
 args:      id most
 reply:     {items of the tree or -1 for more than LOOKED_MAX, ids: the root first, parents before children; of each
-           Below (store/tree_graph.py); whether others than ended ones are left out}
+           Below (store/boards/tree_graph.py); whether others than ended ones are left out}
 errors:    NOT_FOUND
 --]]
 local classes = require 'classes'

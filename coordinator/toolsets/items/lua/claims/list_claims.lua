@@ -6,7 +6,7 @@ args:      list offset limit
            list = ending: all, the one that ends soonest first; held: all, the one held longest first; expiring: those
            that end within EXPIRING_MS, as ending; stalled: those without a sign of life for half their TTL, the longest
            silent first
-reply:     Claims (store/claim_lists.py)
+reply:     Claims (store/boards/claim_lists.py)
 errors:    none
 --]]
 local agents = require 'agents'

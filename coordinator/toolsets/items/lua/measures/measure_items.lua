@@ -4,7 +4,7 @@ guarantee: O(log n) at any number of items. Each ended claim is reported to one 
            Writes nothing if nothing has changed.
 args:      run.terms resource_keys
            resource_keys = packed list: those to be measured, at most 50
-reply:     _Reply (store/measures.py)
+reply:     _Reply (store/measures/items.py)
 errors:    none
 full:      it stores numbers: per project at most 1,800 rows of them
 --]]

@@ -2,7 +2,7 @@
 purpose:   Counts what a project has, and says when it last changed, for people who watch it.
 guarantee: A consistent snapshot, from indexes: O(log n) at any number of items.
 args:      run.terms
-reply:     ProjectState (store/project_state.py)
+reply:     ProjectState (store/measures/project_state.py)
 errors:    none
 --]]
 local abandoned = require 'abandoned'

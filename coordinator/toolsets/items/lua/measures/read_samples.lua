@@ -3,7 +3,7 @@ purpose:   Reads the last samples of a project's items.
 guarantee: Changes nothing. Reads as many rows as are asked for.
 args:      hour day
            how many rows of each list, at least 1: one per 10 s, one per minute
-reply:     Samples (store/samples.py), each list as JSON
+reply:     Samples (store/measures/samples.py), each list as JSON
 errors:    none
 --]]
 local read = require 'read'

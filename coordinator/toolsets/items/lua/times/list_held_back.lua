@@ -6,7 +6,7 @@ args:      list offset limit
            quarantined, or retries: items in back-off, the one whose back-off ends first; postponed: those not ready
            before a time; due: open ones by when they are due; overdue: those of them of which that has
            passed; recurring: templates by when to look at them next
-reply:     HeldBack (store/claim_lists.py)
+reply:     HeldBack (store/boards/claim_lists.py)
 errors:    none
 --]]
 local abandoned = require 'abandoned'

@@ -3,7 +3,7 @@ purpose:   Counts a project's abandoned items, and lists the longest abandoned o
 guarantee: O(log n + limit + late), where late = expired claims not put back yet, of which at most 500 are read;
            writes nothing.
 args:      limit
-reply:     Abandoned (store/measures.py)
+reply:     Abandoned (store/measures/items.py)
 errors:    none
 --]]
 local abandoned = require 'abandoned'

@@ -36,8 +36,8 @@ from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.ids import FULL, dashed
 from coordinator.toolsets.items.rules.usage import packed
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
-from coordinator.toolsets.items.store import tokens
-from coordinator.toolsets.items.store.agents import Claimant, claimant
+from coordinator.toolsets.items.store.agents import tokens
+from coordinator.toolsets.items.store.agents.presence import Claimant, claimant
 from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore, Release
 from coordinator.toolsets.items.tools.claims import pack, tell
 from coordinator.toolsets.items.tools.claims.check import check

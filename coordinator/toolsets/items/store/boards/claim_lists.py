@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.rules.board import MAX_ROWS, window
 from coordinator.toolsets.items.store.base import LIBRARY
-from coordinator.toolsets.items.store.rows import Row
+from coordinator.toolsets.items.store.boards.rows import Row
 
 ClaimList = Literal["ending", "held", "expiring", "stalled"]
 """All claims, the one that ends soonest first, or the one held longest first; those that end within a minute; those

@@ -9,7 +9,7 @@ from coordinator.store import Script, Store
 from coordinator.toolsets.actor import KINDS, Trusted
 from coordinator.toolsets.items.rules.board import MAX_ROWS
 from coordinator.toolsets.items.store.base import LIBRARY, pack
-from coordinator.toolsets.items.store.rows import Row
+from coordinator.toolsets.items.store.boards.rows import Row
 
 _LETTERS = {kind: kind[0] for kind in KINDS}
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted, position, window
 from coordinator.toolsets.items.store.base import LIBRARY, pack
-from coordinator.toolsets.items.store.rows import Row
+from coordinator.toolsets.items.store.boards.rows import Row
 from coordinator.toolsets.pages import stream_entry
 
 BUDGET = 150

@@ -1,0 +1,1 @@
+"""Agents: what is known of them, their questions, and what workers take and report."""

@@ -1,0 +1,1 @@
+"""Lists and graphs of items that people read."""
