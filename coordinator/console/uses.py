@@ -7,10 +7,10 @@ from htpy import Node, span
 
 from coordinator.console.parts import chip, number
 from coordinator.toolsets.items.contract.usage import UsageSum
-from coordinator.toolsets.items.rules.budget_shares import Share, share_of
 from coordinator.toolsets.items.rules.resources import for_people
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage import shown_limits
+from coordinator.toolsets.items.rules.usage.budgets import shown_limits
+from coordinator.toolsets.items.rules.usage.shares import Share, share_of
 from coordinator.toolsets.items.store.boards.rows import Row
 from coordinator.toolsets.items.store.usage import stored_sum
 from coordinator.units import clock, money

@@ -16,10 +16,11 @@ from coordinator.projects import native, sums
 from coordinator.store import Script, Store, keys
 from coordinator.store.record_layout import NO_COMPLEXITY
 from coordinator.toolsets.items.fields import FIELDS
-from coordinator.toolsets.items.rules import records, recurrence
+from coordinator.toolsets.items.rules import records
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.kinds import FORMS
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, phase_of
+from coordinator.toolsets.items.rules.times import recurrence
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
 from coordinator.toolsets.items.store.usage import usage_entries
 from coordinator.toolsets.timestamp import iso, now

@@ -34,7 +34,7 @@ from coordinator.store import Store, keys
 from coordinator.store.embedded.server import EmbeddedServer, find_running
 from coordinator.store.link.address import parse
 from coordinator.store.projects.lists import List, ProjectList, noted
-from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
+from coordinator.toolsets.items.rules.dependencies.edges import MAX_EDGES
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from tests.items.client import Client
 from tests.support.fleets import RunningCommand, RunningFleet, fleet_command

@@ -13,7 +13,7 @@ from coordinator.console.charts import ends, sparkline, sums
 from coordinator.console.numbers.spent import Held, Spent
 from coordinator.console.numbers.standstill import standstill
 from coordinator.store.fleet.processes import Process, ProcessStatus
-from coordinator.toolsets.items.rules.budget_shares import Share
+from coordinator.toolsets.items.rules.usage.shares import Share
 from coordinator.toolsets.items.store.measures.project_state import ProjectState
 from tests.console.items import advance, claim, create
 from tests.console.looks import tile

@@ -26,7 +26,7 @@ from coordinator.store import Store, keys
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.contract.claims import HeldBack
-from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
+from coordinator.toolsets.items.rules.dependencies.edges import MAX_EDGES
 from coordinator.toolsets.items.tools import claim_services
 from coordinator.toolsets.items.tools import toolset as items_toolset
 from coordinator.toolsets.tool import Call, Delivery, Services

@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.errors import ToolFailure
 from coordinator.store import Script, Store, keys
 from coordinator.store.record_layout import CLASS_SIZE
-from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
+from coordinator.toolsets.items.rules.dependencies.edges import MAX_EDGES
 from coordinator.toolsets.items.rules.ids import dashed
 from tests.items.client import Client
 

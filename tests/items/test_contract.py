@@ -13,7 +13,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.fields import MAX_TAGS
-from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
+from coordinator.toolsets.items.rules.dependencies.edges import MAX_EDGES
 from coordinator.toolsets.items.tools.claims.check import MAX_ENTRIES
 from coordinator.toolsets.items.tools.items import MAX_ITEMS
 from coordinator.toolsets.items.tools.notes import MAX_NOTES

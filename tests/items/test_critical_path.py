@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.toolsets.items.rules.critical_path import critical_path
+from coordinator.toolsets.items.rules.dependencies.critical_path import critical_path
 
 NODES = st.integers(1, 9)
 

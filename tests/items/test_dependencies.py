@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
+from coordinator.toolsets.items.rules.dependencies.edges import MAX_EDGES
 from tests.items.client import Client, fresh_id, told
 
 pytestmark = pytest.mark.anyio

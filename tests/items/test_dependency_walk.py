@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.toolsets.items.rules.graph import Edge, Graph, Walk
+from coordinator.toolsets.items.rules.dependencies.graph import Edge, Graph, Walk
 
 VALUE = "0" * 32 + "-"
 CODES = {"BLOCKS": ("B", "b"), "IS_BLOCKED_BY": ("i", "I"), "RELATES_TO": ("R", "r")}

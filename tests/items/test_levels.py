@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from coordinator.store import Script, keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
-from coordinator.toolsets.items.rules.levels import Move, Repair, added
+from coordinator.toolsets.items.rules.dependencies.edges import MAX_EDGES
+from coordinator.toolsets.items.rules.dependencies.levels import Move, Repair, added
 from tests.items.calls import contents
 from tests.items.client import Client, Json
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
+from coordinator.toolsets.items.rules.dependencies.edges import MAX_EDGES
 from coordinator.toolsets.items.rules.values import MAX_TEXT
 from coordinator.toolsets.items.store.base import SLICE, slices
 from tests.items.client import Client, Json, actor, fresh_id

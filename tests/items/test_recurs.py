@@ -12,7 +12,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.contract.due_times import Recurs
-from coordinator.toolsets.items.rules.recurrence import PORTION, Recurrence, following, plan, recurrence
+from coordinator.toolsets.items.rules.times.recurrence import PORTION, Recurrence, following, plan, recurrence
 from tests.items.attempts import must_be_sound
 from tests.items.client import Client, Json
 from tests.items.moments import ms, server_time

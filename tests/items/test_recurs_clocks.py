@@ -14,7 +14,7 @@ import pytest
 
 from coordinator.store import Store, keys
 from coordinator.store.errors import ScriptFailure
-from coordinator.toolsets.items.rules.recurrence import PORTION, Plan, Recurrence, following, plan
+from coordinator.toolsets.items.rules.times.recurrence import PORTION, Plan, Recurrence, following, plan
 from coordinator.toolsets.items.store.recurring import Template
 from tests.items.attempts import must_be_sound
 from tests.items.client import Client

@@ -8,8 +8,8 @@ from msgspec import UNSET
 from coordinator.settings.sections.budgets import Budgets, Limits, Periods
 from coordinator.settings.sections.resources import Limit
 from coordinator.store import keys
-from coordinator.toolsets.items.rules.budget_shares import Share, budget_of_agent, share_of, shares_of
 from coordinator.toolsets.items.rules.configured import schema_config
+from coordinator.toolsets.items.rules.usage.shares import Share, budget_of_agent, share_of, shares_of
 from coordinator.toolsets.items.store.boards.rows import rows_by_ids
 from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
 from coordinator.toolsets.items.store.resources import ResourcePage, ResourceRow, read_resources

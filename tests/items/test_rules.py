@@ -17,8 +17,9 @@ from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.store.record_layout import NO_COMPLEXITY, RANK_EPOCH
 from coordinator.toolsets.items.contract.dependencies import DependencySpec, ManageDependencies
 from coordinator.toolsets.items.contract.specs import ItemSpec
-from coordinator.toolsets.items.rules import dependencies, ids, records, values
+from coordinator.toolsets.items.rules import ids, records, values
 from coordinator.toolsets.items.rules import items as item_rules
+from coordinator.toolsets.items.rules.dependencies import edges
 from coordinator.toolsets.timestamp import iso
 from tests.items.query_world import score_of
 
@@ -228,19 +229,15 @@ def test_traits_are_merged_and_all_else_is_kept(properties: dict[str, Any], name
 
 @given(st.lists(HEX, min_size=2, max_size=8))
 def test_linear_joins_neighbours(items: list[str]) -> None:
-    found = dependencies.edges_asked_for(ManageDependencies(operation="create", pattern="linear", item_ids=items))
+    found = edges.edges_asked_for(ManageDependencies(operation="create", pattern="linear", item_ids=items))
     assert [edge.from_item_id for edge in found] == items[:-1]
     assert [edge.to_item_id for edge in found] == items[1:]
 
 
 @given(HEX, st.lists(HEX, min_size=1, max_size=8))
 def test_fans_join_one_with_all(one: str, many: list[str]) -> None:
-    out = dependencies.edges_asked_for(
-        ManageDependencies(operation="create", pattern="fan-out", source=one, targets=many)
-    )
-    into = dependencies.edges_asked_for(
-        ManageDependencies(operation="create", pattern="fan-in", sources=many, target=one)
-    )
+    out = edges.edges_asked_for(ManageDependencies(operation="create", pattern="fan-out", source=one, targets=many))
+    into = edges.edges_asked_for(ManageDependencies(operation="create", pattern="fan-in", sources=many, target=one))
     assert [(edge.from_item_id, edge.to_item_id) for edge in out] == [(one, each) for each in many]
     assert [(edge.from_item_id, edge.to_item_id) for edge in into] == [(each, one) for each in many]
 
@@ -255,14 +252,14 @@ def test_an_edges_own_kind_overrides_the_shared_one(
 ) -> None:
     spec = DependencySpec(from_item_id="0000", to_item_id="1111", type=kind, unblock_at=threshold)
     call = ManageDependencies(operation="create", dependencies=[spec], type=shared, unblock_at=shared_threshold)
-    found, failures = dependencies.checked([spec], call)
+    found, failures = edges.checked([spec], call)
     wanted = (kind or shared or "BLOCKS").upper().replace("-", "_")
     until = (threshold or shared_threshold or "").lower()
     if wanted == "X" or until in ("x", "blocked") or (wanted == "RELATES_TO" and until):
         assert found == []
         assert [failure.index for failure in failures] == [0]
     else:
-        assert (found, failures) == ([dependencies.Edge("0000", "1111", wanted, until or None)], [])
+        assert (found, failures) == ([edges.Edge("0000", "1111", wanted, until or None)], [])
 
 
 # --- requests

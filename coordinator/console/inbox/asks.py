@@ -21,7 +21,7 @@ from coordinator.toolsets.flows.store.gates import WaitingGate
 from coordinator.toolsets.gateway.decisions import Answer, Evidence, OpenApproval
 from coordinator.toolsets.gateway.rules.guards import HUMAN
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.rules.times.instants import instant
 from coordinator.toolsets.sessions.rules.answers import Kept
 from coordinator.toolsets.sessions.tools.people import SeenSession
 

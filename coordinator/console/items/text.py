@@ -17,7 +17,7 @@ from coordinator.toolsets.items.contract.base import PHASES
 from coordinator.toolsets.items.contract.context import FullContextResult, SchemaNote
 from coordinator.toolsets.items.contract.included import IncludedItem, IncludedNote
 from coordinator.toolsets.items.rules.results import JSON
-from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.rules.times.instants import instant
 
 _OFFSET = re.compile(r"[0-9]{1,4}")
 _ANSWER = re.compile(r"answer-\d{1,3}")

@@ -11,11 +11,11 @@ from coordinator.console.parts import chip, item_link, number, plain
 from coordinator.console.uses import amount, bar, share_text
 from coordinator.console.view import Asked
 from coordinator.toolsets.items.contract.usage import MEASURES, UsageSum
-from coordinator.toolsets.items.rules.budget_shares import shares_of
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.resources import for_people
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage import shown_limits
+from coordinator.toolsets.items.rules.usage.budgets import shown_limits
+from coordinator.toolsets.items.rules.usage.shares import shares_of
 from coordinator.toolsets.items.store.boards import rows
 from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
 from coordinator.toolsets.items.store.usage import stored_sum

@@ -15,9 +15,9 @@ from coordinator.settings.sections.budgets import Periods
 from coordinator.store import keys
 from coordinator.toolsets.items.contract.claims import HeldBack
 from coordinator.toolsets.items.contract.usage import UsageSum
-from coordinator.toolsets.items.rules.budget_shares import Share, budget_of_agent, share_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage import shown_limits
+from coordinator.toolsets.items.rules.usage.budgets import shown_limits
+from coordinator.toolsets.items.rules.usage.shares import Share, budget_of_agent, share_of
 from coordinator.toolsets.items.store.boards.rows import Row, rows_by_ids
 from coordinator.toolsets.items.store.held_counts import count_held_back
 from coordinator.toolsets.items.store.usage import UsageReport, last_days, read_usage, stored_sum

@@ -16,9 +16,9 @@ from coordinator.console.parts import agent_link, ago, chip, item_id, item_link,
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import share_chip, used
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
-from coordinator.toolsets.items.rules.budget_shares import budget_of_agent, share_of
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.selection import as_given
+from coordinator.toolsets.items.rules.usage.shares import budget_of_agent, share_of
 from coordinator.toolsets.items.store.agents.presence import Agent, AgentList, list_agents
 from coordinator.toolsets.items.store.boards import rows
 from coordinator.toolsets.items.store.usage import agent_sums

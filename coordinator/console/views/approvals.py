@@ -28,8 +28,8 @@ from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.store.audit import Answered
 from coordinator.toolsets.items.contract.query import FullItem
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.times import instant
-from coordinator.toolsets.items.rules.usage import shown_limits
+from coordinator.toolsets.items.rules.times.instants import instant
+from coordinator.toolsets.items.rules.usage.budgets import shown_limits
 from coordinator.toolsets.sessions.store.listing import SessionRow
 from coordinator.toolsets.sessions.tools.people import SeenSession
 

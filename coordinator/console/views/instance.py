@@ -20,7 +20,7 @@ from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.snapshot import Snapshot
 from coordinator.toolsets.gateway.store.audit import Entry, OwnEntries
 from coordinator.toolsets.gateway.store.instances import Instance
-from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.rules.times.instants import instant
 
 _SHOWN = 200
 """Entries of the audit on a page."""

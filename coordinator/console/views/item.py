@@ -36,7 +36,7 @@ from coordinator.toolsets.items.fields import FACTS, Field
 from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import FULL, dashed, no_such_item, to_inner
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.rules.times.instants import instant
 from coordinator.toolsets.items.store.agents.presence import read_agents_named
 from coordinator.toolsets.items.store.base import Changed
 from coordinator.toolsets.items.store.boards import rows

@@ -312,7 +312,7 @@ FIELDS = (
     Field(
         "budget", "bu", Kind.OWN,
         Flag("What it and those below may use, as in cost=2.50,tokens=200000,time=2h.", clears=True),
-        code="rules/usage.py", plain=True,
+        code="rules/usage/budgets.py", plain=True,
     ),
     Field(
         "maxAttempts", "am", Kind.NUMBER,
@@ -328,16 +328,16 @@ FIELDS = (
     Field(
         "dueAt", "du", Kind.OWN,
         Flag("When it is due, in the same form.", ("--due",), clears=True),
-        Box("Due", edit=1, hint=_TIME_HINT), code="rules/due_times.py",
+        Box("Due", edit=1, hint=_TIME_HINT), code="rules/times/due.py",
     ),
     Field(
         "recurs", "rc", Kind.OWN,
         Flag("When it recurs, as in '0 9 * * MON-FRI'.", ("--cron", "--recurs"), clears=True),
-        code="rules/due_times.py",
+        code="rules/times/due.py",
     ),
     Field("recurrenceOf", "oc", Kind.ID),
     Field("budgetSpent", "bx", Kind.YES, plain=False),
-    Field("usage", "us", Kind.OWN, code="rules/usage.py"),
+    Field("usage", "us", Kind.OWN, code="rules/usage/budgets.py"),
 )  # fmt: skip
 """What callers set and results show. Whatever else items have is state that scripts keep."""
 NAMED = {field.name: field for field in FIELDS}

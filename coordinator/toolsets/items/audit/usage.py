@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from coordinator.toolsets.items.rules.classes import TERMINAL
 from coordinator.toolsets.items.rules.records import Fields, parsed
-from coordinator.toolsets.items.rules.sums import MOST, NONE, Sum, plus, sum_of
+from coordinator.toolsets.items.rules.usage.sums import MOST, NONE, Sum, plus, sum_of
 
 _BUDGET = re.compile(r"\d*,\d*,\d*")
 _AGENT = re.compile(r"(\S+) \d+:(\S+)")

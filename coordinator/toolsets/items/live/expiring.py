@@ -21,7 +21,7 @@ from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError
 from coordinator.store.fences.known import Fenced
 from coordinator.store.projects.due import DueProjects, Finished, Note
-from coordinator.toolsets.items.rules import due_times
+from coordinator.toolsets.items.rules.times import due as due_times
 
 PAUSE_MS = 700
 """The shortest time between two sweeps of a project."""

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from coordinator.settings.sections.work import NoteSettings
 from coordinator.toolsets.items.contract.base import NoteProgress
 from coordinator.toolsets.items.contract.context import GateStatus, SchemaNote
-from coordinator.toolsets.items.rules.graph import unsatisfied
+from coordinator.toolsets.items.rules.dependencies.graph import unsatisfied
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, expected, phase
 
 

@@ -10,9 +10,10 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.specs import ItemSpec, TreeChild, TreeItem
 from coordinator.toolsets.items.contract.usage import Budget
 from coordinator.toolsets.items.fields import FIELDS
-from coordinator.toolsets.items.rules import due_times, values
+from coordinator.toolsets.items.rules import values
 from coordinator.toolsets.items.rules.kinds import FORMS
 from coordinator.toolsets.items.rules.refusals import refused_id
+from coordinator.toolsets.items.rules.times import due
 
 Fields = dict[str, Any]
 """What is stored of an item, by letter; False: nothing."""
@@ -76,7 +77,7 @@ def new_item(spec: ItemSpec | TreeItem, item_id: str, parent: str, default_trait
         value = getattr(spec, attribute)
         if value is not UNSET and value is not None:
             fields[letter] = stored(value, name)
-    due_times.check(fields)
+    due.check(fields)
     return NewItem(item_id, parent, role, {letter: text for letter, text in fields.items() if text is not False})
 
 
@@ -102,7 +103,7 @@ def changes(spec: ItemSpec, default_traits: str | None = None) -> Fields:
             fields[letter] = stored(value, name)
         elif not kept_by_null:
             fields[letter] = False
-    due_times.check(fields)
+    due.check(fields)
     return fields
 
 

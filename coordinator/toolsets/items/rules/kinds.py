@@ -11,9 +11,11 @@ import msgspec
 from coordinator.toolsets.items.contract.resources import GivenResource
 from coordinator.toolsets.items.contract.usage import Budget
 from coordinator.toolsets.items.fields import FIELDS, Field, Kind
-from coordinator.toolsets.items.rules import due_times, resources, usage, values
+from coordinator.toolsets.items.rules import resources, values
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES
+from coordinator.toolsets.items.rules.times import due
+from coordinator.toolsets.items.rules.usage import budgets
 from coordinator.toolsets.timestamp import iso
 
 Stored = str | int | bool
@@ -54,7 +56,7 @@ _NAMES = Forms(
     lambda stored: stored.split(","),
     lambda value, _: ",".join(value) or False,
 )
-_TIME = Forms(due_times.given, lambda stored: iso(int(stored)), due_times.moment)
+_TIME = Forms(due.given, lambda stored: iso(int(stored)), due.moment)
 _ID = Forms(None, dashed, lambda uuid, _: uuid.replace("-", ""))
 
 _OWN: dict[str, Forms] = {
@@ -67,9 +69,9 @@ _OWN: dict[str, Forms] = {
     "properties": _TEXT,
     "traits": _TEXT,
     "resources": _parts(list[GivenResource], resources.demands, resources.shown),
-    "budget": _parts(Budget, usage.limits, usage.shown_limits),
-    "dueAt": Forms(due_times.given, due_times.shown_due, due_times.moment),
-    "recurs": Forms(due_times.stored_recurs),
+    "budget": _parts(Budget, budgets.limits, budgets.shown_limits),
+    "dueAt": Forms(due.given, due.shown_due, due.moment),
+    "recurs": Forms(due.stored_recurs),
     "role": Forms(),
     "usage": Forms(),
 }

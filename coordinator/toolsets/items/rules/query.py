@@ -16,7 +16,7 @@ from coordinator.toolsets.items.fields import FIELDS, MAX_TITLE
 from coordinator.toolsets.items.rules.classes import OF_ROLE
 from coordinator.toolsets.items.rules.kinds import FORMS
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, one_of
-from coordinator.toolsets.items.rules.times import interval
+from coordinator.toolsets.items.rules.times.instants import interval
 from coordinator.toolsets.items.rules.values import MAX_TAGS_ASKED, names_in, not_blank, tags
 
 DEFAULT_LIMIT = 50

@@ -26,7 +26,7 @@ from coordinator.settings.sections.work import NoteSettings
 from coordinator.toolsets.items.contract.base import ExpectedNote, NoteProgress
 from coordinator.toolsets.items.rules.resources import ResourceConfig
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
-from coordinator.toolsets.items.rules.usage import packed_budgets
+from coordinator.toolsets.items.rules.usage.budgets import packed_budgets
 from coordinator.toolsets.tool import Call, Handler
 
 Lifecycle = Literal["auto", "manual", "permanent", "auto-reopen"]

@@ -15,7 +15,7 @@ from coordinator.toolsets.items.fields import MAX_ASSIGNEE
 from coordinator.toolsets.items.rules import values
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
-from coordinator.toolsets.items.rules.times import interval
+from coordinator.toolsets.items.rules.times.instants import interval
 from coordinator.toolsets.timestamp import iso
 
 OFFERED = -1

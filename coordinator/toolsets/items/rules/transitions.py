@@ -17,13 +17,13 @@ from coordinator.toolsets.items.contract.transitions import (
     TransitionResult,
     UnblockedItem,
 )
-from coordinator.toolsets.items.rules.graph import unsatisfied
+from coordinator.toolsets.items.rules.dependencies.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.refusals import ALL_PHASES, busy, gate_refusal, not_applicable
 from coordinator.toolsets.items.rules.results import Given
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, SchemaConfig, expected, phase
-from coordinator.toolsets.items.rules.usage import Used
+from coordinator.toolsets.items.rules.usage.budgets import Used
 from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.timestamp import iso
 

@@ -11,7 +11,7 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.notes import NOTE_ROLES
 from coordinator.toolsets.items.contract.specs import TreeItem
 from coordinator.toolsets.items.contract.trees import CreateWorkTree
-from coordinator.toolsets.items.rules.dependencies import Edge, edge_type, threshold
+from coordinator.toolsets.items.rules.dependencies.edges import Edge, edge_type, threshold
 from coordinator.toolsets.items.rules.items import NewItem, new_item
 from coordinator.toolsets.items.rules.notes import check_key
 from coordinator.toolsets.items.rules.resources import demands

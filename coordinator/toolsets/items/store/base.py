@@ -49,7 +49,7 @@ class Template(NamedTuple):
 
     id: str
     recurs: str
-    """As stored (``rules/recurrence.py``)."""
+    """As stored (``rules/times/recurrence.py``)."""
     dealt: str
     """Up to when its times are dealt with, in ms."""
     not_before: str | bool

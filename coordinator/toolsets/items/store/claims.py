@@ -13,7 +13,7 @@ from coordinator.store import Script, ScriptFailure, keys
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.selection import Selector
-from coordinator.toolsets.items.rules.usage import Used
+from coordinator.toolsets.items.rules.usage.budgets import Used
 from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack, unfinished
 from coordinator.toolsets.items.store.included import Included

@@ -12,8 +12,8 @@ import msgspec
 
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
-from coordinator.toolsets.items.rules.graph import Edge, Head, edges_of
-from coordinator.toolsets.items.rules.levels import Move, Repair, added
+from coordinator.toolsets.items.rules.dependencies.graph import Edge, Head, edges_of
+from coordinator.toolsets.items.rules.dependencies.levels import Move, Repair, added
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, SETTLE, SLICE, START, BaseStore, pack
 
 HEAD_SLICE = 100

@@ -15,7 +15,8 @@ class Obstacle(NamedTuple):
     busy: str
     """What it demands and others hold, as ``demands.lua`` has it; '': nothing, or the item is not ready."""
     spent: dict[str, Any] | Literal[False]
-    """The spent budget (``rules/usage.py``) that keeps everybody from it, or stops the claim on it; False: none."""
+    """The spent budget (``rules/usage/budgets.py``) that keeps everybody from it, or stops the claim on it; False:
+    none."""
 
 
 FREE = Obstacle("", False)

@@ -11,7 +11,7 @@ from coordinator.store import Script
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.metrics.levels import OCCURRENCES
 from coordinator.toolsets.items.rules.ids import new_ids
-from coordinator.toolsets.items.rules.recurrence import Plan, Recurrence, plan, stored
+from coordinator.toolsets.items.rules.times.recurrence import Plan, Recurrence, plan, stored
 from coordinator.toolsets.items.store.base import EXPIRE, LIBRARY, SETTLE, BaseStore, Template, pack
 
 __all__ = ["RecurringStore", "Template"]

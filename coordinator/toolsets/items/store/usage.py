@@ -12,7 +12,7 @@ from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.contract.usage import BudgetLimits, UsageSum
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage import shown_limits, shown_sum, sum_parts
+from coordinator.toolsets.items.rules.usage.budgets import shown_limits, shown_sum, sum_parts
 from coordinator.toolsets.items.store.base import LIBRARY
 from coordinator.toolsets.timestamp import iso
 

@@ -6,7 +6,8 @@ from msgspec import UNSET
 
 from coordinator.toolsets import pages
 from coordinator.toolsets.items.contract.blocked import BlockedBy, BlockedItem, GetBlockedItems, GetBlockedItemsResult
-from coordinator.toolsets.items.rules import classes, graph
+from coordinator.toolsets.items.rules import classes
+from coordinator.toolsets.items.rules.dependencies import graph
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.values import not_blank

@@ -37,7 +37,7 @@ from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
-from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.rules.times.instants import instant
 from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.items.store.context import Claim, ContextStore, Listed, Row
 from coordinator.toolsets.items.store.included import Included

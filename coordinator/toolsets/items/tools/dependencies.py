@@ -17,9 +17,9 @@ from coordinator.toolsets.items.contract.dependencies import (
     QueryDependencies,
     QueryDependenciesResult,
 )
-from coordinator.toolsets.items.rules import dependencies as rules
-from coordinator.toolsets.items.rules import graph
-from coordinator.toolsets.items.rules.dependencies import edge_type
+from coordinator.toolsets.items.rules.dependencies import edges as rules
+from coordinator.toolsets.items.rules.dependencies import graph
+from coordinator.toolsets.items.rules.dependencies.edges import edge_type
 from coordinator.toolsets.items.rules.ids import dashed, new_id, no_such_item, parse_uuid
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.values import not_blank

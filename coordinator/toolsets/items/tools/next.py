@@ -13,7 +13,7 @@ from coordinator.toolsets.items.contract.next import (
     Recommendation,
     TerminalStatus,
 )
-from coordinator.toolsets.items.rules import graph
+from coordinator.toolsets.items.rules.dependencies import graph
 from coordinator.toolsets.items.rules.ids import FULL, dashed
 from coordinator.toolsets.items.rules.next import held_back, next_status
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES

@@ -33,8 +33,8 @@ from coordinator.toolsets.items.rules.notes import check_key
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
-from coordinator.toolsets.items.rules.times import instant
-from coordinator.toolsets.items.rules.usage import Used, not_counted, packed
+from coordinator.toolsets.items.rules.times.instants import instant
+from coordinator.toolsets.items.rules.usage.budgets import Used, not_counted, packed
 from coordinator.toolsets.items.rules.values import MAX_NOTE_KEY, long_text, not_blank, short_text
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
 from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed, names

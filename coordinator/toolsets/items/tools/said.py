@@ -11,8 +11,8 @@ from msgspec import UNSET, Struct
 from coordinator.toolsets.items.contract.due_times import Recurring
 from coordinator.toolsets.items.fields import FIELDS
 from coordinator.toolsets.items.rules.kinds import FORMS
-from coordinator.toolsets.items.rules.recurrence import following, stored
-from coordinator.toolsets.items.rules.usage import of_item
+from coordinator.toolsets.items.rules.times.recurrence import following, stored
+from coordinator.toolsets.items.rules.usage.budgets import of_item
 from coordinator.toolsets.items.store.query import Said
 from coordinator.toolsets.timestamp import iso
 

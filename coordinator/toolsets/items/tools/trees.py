@@ -23,7 +23,7 @@ from coordinator.toolsets.items.contract.trees import (
 )
 from coordinator.toolsets.items.live.expiring import Expiring
 from coordinator.toolsets.items.rules import trees as rules
-from coordinator.toolsets.items.rules.dependencies import Edge, mark, unblock_at
+from coordinator.toolsets.items.rules.dependencies.edges import Edge, mark, unblock_at
 from coordinator.toolsets.items.rules.ids import dashed, new_id, new_ids, no_such_item, parse
 from coordinator.toolsets.items.rules.items import NewItem
 from coordinator.toolsets.items.rules.refusals import ALL_PHASES, gate_refusal, refused

@@ -12,7 +12,7 @@ from coordinator.toolsets.items.contract.claims import Selector
 from coordinator.toolsets.items.metrics.claims import CLAIMS
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage import why_exhausted
+from coordinator.toolsets.items.rules.usage.budgets import why_exhausted
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store.agents.presence import Claimant, claimant
 from coordinator.toolsets.items.store.agents.take import PLACED, Begun, Taken, TakeStore, waiting_key

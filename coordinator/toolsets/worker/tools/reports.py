@@ -13,7 +13,7 @@ from coordinator.toolsets.items.rules.ids import dashed, new_id
 from coordinator.toolsets.items.rules.notes import check_key
 from coordinator.toolsets.items.rules.results import result_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage import Used, packed
+from coordinator.toolsets.items.rules.usage.budgets import Used, packed
 from coordinator.toolsets.items.rules.values import MAX_NOTE_KEY, long_text, not_blank, short_text
 from coordinator.toolsets.items.store.agents.take import Reported, TakeStore
 from coordinator.toolsets.metrics import count_conflict

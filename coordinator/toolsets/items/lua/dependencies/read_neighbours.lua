@@ -4,7 +4,7 @@ guarantee: Ends after about 300 edges; the caller continues from there.
 args:      direction ids added
            direction = 1 what they block, -1 what blocks them; ids = packed list; added = packed {id -> list of ids
            that edges lead to which are not there yet}
-reply:     of the first ids lists of Move (rules/levels.py)
+reply:     of the first ids lists of Move (rules/dependencies/levels.py)
 errors:    none
 --]]
 local neighbours = require 'neighbours'

@@ -3,7 +3,7 @@ purpose:   Reads the heads of items that other items refer to. The caller sends 
 guarantee: A consistent snapshot; items that do not exist are left out.
 args:      ids
            ids = packed list
-reply:     list of Head (rules/graph.py)
+reply:     list of Head (rules/dependencies/graph.py)
 errors:    none
 --]]
 local read = require 'read'

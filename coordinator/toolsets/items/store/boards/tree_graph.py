@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from coordinator.store import Script, ScriptFailure, Store
-from coordinator.toolsets.items.rules.critical_path import critical_path
+from coordinator.toolsets.items.rules.dependencies.critical_path import critical_path
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.store.base import LIBRARY, pack

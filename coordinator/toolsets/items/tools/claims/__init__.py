@@ -34,7 +34,7 @@ from coordinator.toolsets.items.live.waiting import Parking
 from coordinator.toolsets.items.metrics.claims import CLAIMS
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.ids import FULL, dashed
-from coordinator.toolsets.items.rules.usage import packed
+from coordinator.toolsets.items.rules.usage.budgets import packed
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store.agents import tokens
 from coordinator.toolsets.items.store.agents.presence import Claimant, claimant

@@ -9,7 +9,7 @@ from coordinator.toolsets.items.rules.ids import is_uuid
 from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.rules.usage import packed
+from coordinator.toolsets.items.rules.usage.budgets import packed
 from coordinator.toolsets.items.rules.values import not_blank, short_text
 
 MAX_ENTRIES = 100

@@ -9,7 +9,7 @@ from coordinator.toolsets.items.contract.claims import DELEGATED, ClaimEntry, Re
 from coordinator.toolsets.items.rules.ids import no_id, to_inner
 from coordinator.toolsets.items.rules.included import wanted
 from coordinator.toolsets.items.rules.resources import demands
-from coordinator.toolsets.items.rules.usage import packed
+from coordinator.toolsets.items.rules.usage.budgets import packed
 from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.items.store.claims import Release, Wanted
 

@@ -14,14 +14,14 @@ from coordinator.toolsets.items.contract.claims import (
     ReleaseEntry,
     ReleaseResult,
 )
-from coordinator.toolsets.items.rules.graph import unsatisfied
+from coordinator.toolsets.items.rules.dependencies.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import LONGEST, dashed
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.rules.selection import why_not_offered
-from coordinator.toolsets.items.rules.usage import spent_budget, why_exhausted
+from coordinator.toolsets.items.rules.usage.budgets import spent_budget, why_exhausted
 from coordinator.toolsets.items.store.claims import NOTHING, Claimed, ClaimReply, Further, Released
 from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import held_back

@@ -19,8 +19,8 @@ from coordinator.toolsets.items.contract.usage import (
     Usage,
     UsageSum,
 )
-from coordinator.toolsets.items.rules.budget_shares import by_precedence
 from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.usage.shares import by_precedence
 
 MAX_MODEL = 200
 _NOTHING = "0,0,0,0,0"

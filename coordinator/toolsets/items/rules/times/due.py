@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from coordinator.errors import invalid
 from coordinator.toolsets.items.contract.due_times import Recurs
-from coordinator.toolsets.items.rules.recurrence import recurrence
-from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.rules.times.instants import instant
+from coordinator.toolsets.items.rules.times.recurrence import recurrence
 from coordinator.toolsets.timestamp import iso
 from coordinator.units import FROM_NOW, SECONDS, duration, milliseconds
 

@@ -1,0 +1,1 @@
+"""Dependencies: edges, the graph that they make, levels, and the critical path."""

@@ -1,0 +1,1 @@
+"""Times: what callers say of them, and when templates recur."""

@@ -1,0 +1,1 @@
+"""Usage: sums, and budgets."""
