@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from coordinator.toolsets.gateway.rules.patterns import MAX_DEPTH, MAX_LENGTH, PatternError, compiled
+from coordinator.toolsets.gateway.rules.schemas.patterns import MAX_DEPTH, MAX_LENGTH, PatternError, compiled
 from tests.transport.nodejs import NODE
 
 

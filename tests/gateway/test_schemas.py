@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.toolsets.gateway.rules import checks, schemas
+from coordinator.toolsets.gateway.rules import checks
 from coordinator.toolsets.gateway.rules.checks import Rejected
-from coordinator.toolsets.gateway.rules.lenient import mended
-from coordinator.toolsets.gateway.rules.schemas import mismatch, schema_problem, violations
+from coordinator.toolsets.gateway.rules.schemas import inputs
+from coordinator.toolsets.gateway.rules.schemas.inputs import mismatch, schema_problem, violations
+from coordinator.toolsets.gateway.rules.schemas.lenient import mended
 
 Json = dict[str, Any]
 DRAFT_4, DRAFT_7 = (f"http://json-schema.org/draft-0{number}/schema#" for number in (4, 7))
@@ -194,5 +195,5 @@ VALID = st.recursive(
 @given(inner=VALID)
 def test_valid_schemas_stay_as_they_are(inner: Any) -> None:
     schema = of(x=inner)
-    assert schemas.schema_problem(schema) == ""
+    assert inputs.schema_problem(schema) == ""
     assert mended(schema) == schema

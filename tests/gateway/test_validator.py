@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.toolsets.gateway.rules import checks, validator
-from coordinator.toolsets.gateway.rules.schemas import violations
+from coordinator.toolsets.gateway.rules import checks
+from coordinator.toolsets.gateway.rules.schemas import validator
+from coordinator.toolsets.gateway.rules.schemas.inputs import violations
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, states
 

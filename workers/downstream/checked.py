@@ -10,7 +10,7 @@ from mcp.client import ClientSession
 from mcp.shared.exceptions import MCPError
 
 from coordinator.toolsets.gateway.apart import apart
-from coordinator.toolsets.gateway.rules.schemas import mismatch
+from coordinator.toolsets.gateway.rules.schemas.inputs import mismatch
 from workers.downstream.listing import Listing
 
 _log = structlog.get_logger(__name__)

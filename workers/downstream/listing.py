@@ -12,7 +12,7 @@ from mcp_types import methods
 from mcp_types.jsonrpc import JSONRPCResponse
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
-from coordinator.toolsets.gateway.rules.lenient import mended
+from coordinator.toolsets.gateway.rules.schemas.lenient import mended
 
 _LIST = "tools/list"
 _MAX_SHOWN = 200

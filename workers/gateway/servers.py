@@ -22,8 +22,8 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.fleet.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, LeftOut, ServerTools
-from coordinator.toolsets.gateway.rules.lenient import mended
-from coordinator.toolsets.gateway.rules.schemas import MAX_DEPTH, schema_problem, too_deep
+from coordinator.toolsets.gateway.rules.schemas.inputs import MAX_DEPTH, schema_problem, too_deep
+from coordinator.toolsets.gateway.rules.schemas.lenient import mended
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, AuditStore
 from coordinator.toolsets.gateway.store.servers import ServerStore

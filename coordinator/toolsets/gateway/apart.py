@@ -1,7 +1,7 @@
 """Checks of callers' values in threads, so that a slow pattern of a schema holds up no other call.
 
-What such a check may take is bounded (``rules/validator.py``), but an event loop must not stand still for so long.
-Matching releases the interpreter.
+What such a check may take is bounded (``rules/schemas/validator.py``), but an event loop must not stand still for so
+long. Matching releases the interpreter.
 """
 
 from __future__ import annotations

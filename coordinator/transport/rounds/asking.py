@@ -18,7 +18,7 @@ import structlog
 
 from coordinator.identity.actors.attribution import attribute_call
 from coordinator.toolsets.arguments import writable
-from coordinator.toolsets.gateway.rules import validator
+from coordinator.toolsets.gateway.rules.schemas import validator
 from coordinator.toolsets.questions import Action, Answer, Question
 from coordinator.toolsets.tool import Call, Tool
 from coordinator.transport.metrics import QUESTIONS

@@ -18,7 +18,7 @@ from coordinator.settings.sections.gateway.executor import Executor
 from coordinator.settings.sections.gateway.model import PROXY, FieldName, Gateway, Import, State, Workflow
 from coordinator.toolsets.gateway.rules.bundle import Packed, packed
 from coordinator.toolsets.gateway.rules.resolve import OWN, READY, Resolved, all_connections, resolved, session_of
-from coordinator.toolsets.gateway.rules.schemas import MAX_DEPTH, too_deep
+from coordinator.toolsets.gateway.rules.schemas.inputs import MAX_DEPTH, too_deep
 from coordinator.toolsets.gateway.rules.search import Entry, Index
 
 WORKFLOW, CAPABILITY, CONNECTION = "workflow", "capability", "connection"

@@ -16,7 +16,7 @@ from coordinator.toolsets.gateway.rules.graph import ends
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, failing
 from coordinator.toolsets.gateway.rules.redact import redacted
 from coordinator.toolsets.gateway.rules.resolve import Resolved
-from coordinator.toolsets.gateway.rules.schemas import Unusable, Violation, sentence, violations, with_defaults
+from coordinator.toolsets.gateway.rules.schemas.inputs import Unusable, Violation, sentence, violations, with_defaults
 from coordinator.toolsets.gateway.rules.task import Event
 
 STALE, INVALID, ACTOR = "STALE_WORKFLOW_VERSION", "INVALID_TRANSITION", "ACTOR_MISMATCH"

@@ -17,7 +17,7 @@ from coordinator.toolsets.gateway.rules import graph, mapping
 from coordinator.toolsets.gateway.rules.expressions import Malformed, parse
 from coordinator.toolsets.gateway.rules.graph import Level, Problem
 from coordinator.toolsets.gateway.rules.resolve import OWN, Resolution, all_connections, resolved
-from coordinator.toolsets.gateway.rules.schemas import schema_problem
+from coordinator.toolsets.gateway.rules.schemas.inputs import schema_problem
 from coordinator.toolsets.gateway.rules.scope import is_path
 from coordinator.toolsets.gateway.rules.scope import parse as parse_path
 

@@ -9,7 +9,7 @@ from coordinator.settings.sections.gateway.executor import Executor
 from coordinator.settings.sections.gateway.model import State, Transition, Workflow
 from coordinator.toolsets.gateway.rules.graph import ends, targets
 from coordinator.toolsets.gateway.rules.guards import HUMAN, SYSTEM, Circumstances, Report, all_hold, refused
-from coordinator.toolsets.gateway.rules.schemas import with_defaults
+from coordinator.toolsets.gateway.rules.schemas.inputs import with_defaults
 from coordinator.toolsets.gateway.rules.scope import Scope, present
 
 SUCCESS, FAILURE, TIMED_OUT = "success", "failure", "timed_out"

@@ -24,7 +24,7 @@ from coordinator.toolsets.gateway.rules.bundle import Bundle, candidate, retry_o
 from coordinator.toolsets.gateway.rules.guards import Circumstances, evaluate
 from coordinator.toolsets.gateway.rules.mapping import written
 from coordinator.toolsets.gateway.rules.results import MAX_CONTEXT, Changes, cut_to_fit
-from coordinator.toolsets.gateway.rules.schemas import MAX_DEPTH, too_deep
+from coordinator.toolsets.gateway.rules.schemas.inputs import MAX_DEPTH, too_deep
 from coordinator.toolsets.gateway.rules.scope import Scope
 from coordinator.toolsets.gateway.rules.task import Advance, Approval, Task
 

@@ -12,7 +12,7 @@ from coordinator.settings.problems import KeyPath, unknown
 from coordinator.settings.sections.connections import Connection
 from coordinator.settings.sections.gateway import model
 from coordinator.settings.sections.gateway.executor import Executor, Guard, Reliability
-from coordinator.toolsets.gateway.rules.schemas import EMPTY
+from coordinator.toolsets.gateway.rules.schemas.inputs import EMPTY
 
 OWN = ("gateway.", "workflow.")
 """Prefixes of the gateway's own tools. No capability's name may have one."""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from coordinator.steps.results import Cut, cut_of, fitting, within
-from coordinator.toolsets.gateway.rules.schemas import too_deep
+from coordinator.toolsets.gateway.rules.schemas.inputs import too_deep
 
 MAX_CONTEXT = 256 * 1024
 """The most bytes of an instance's context, as JSON."""

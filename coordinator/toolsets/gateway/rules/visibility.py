@@ -11,7 +11,7 @@ from coordinator.settings.sections.gateway.model import Workflow
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Listed
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, all_hold
 from coordinator.toolsets.gateway.rules.resolve import READY
-from coordinator.toolsets.gateway.rules.schemas import with_defaults
+from coordinator.toolsets.gateway.rules.schemas.inputs import with_defaults
 from coordinator.toolsets.gateway.rules.scope import Scope
 
 

@@ -11,8 +11,8 @@ from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, specification_with
 
-from coordinator.toolsets.gateway.rules.patterns import PatternError, compiled
-from coordinator.toolsets.gateway.rules.validator import draft_of
+from coordinator.toolsets.gateway.rules.schemas.patterns import PatternError, compiled
+from coordinator.toolsets.gateway.rules.schemas.validator import draft_of
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _DEFINITIONS = ("$defs", "definitions")

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import jsonschema  # type: ignore[import-untyped]
 import msgspec
 
-from coordinator.toolsets.gateway.rules import validator
-from coordinator.toolsets.gateway.rules.patterns import PatternError, compiled
-from coordinator.toolsets.gateway.rules.references import inner_problem
+from coordinator.toolsets.gateway.rules.schemas import validator
+from coordinator.toolsets.gateway.rules.schemas.patterns import PatternError, compiled
+from coordinator.toolsets.gateway.rules.schemas.references import inner_problem
 
 MAX_ARGUMENTS = 64 * 1024
 """Most bytes of the arguments of a transition, or of the input of a workflow, as JSON."""

@@ -16,7 +16,7 @@ import jsonschema  # type: ignore[import-untyped]
 import msgspec
 from referencing import Registry
 
-from coordinator.toolsets.gateway.rules.patterns import compiled
+from coordinator.toolsets.gateway.rules.schemas.patterns import compiled
 
 MOST_SECONDS = 0.25
 """The processor time for one value."""

@@ -1,0 +1,1 @@
+"""JSON Schemas of others: values are checked against them in limited time."""
