@@ -15,9 +15,15 @@ NO_PACKAGES = echo "make: pip could not install what $< lists, for the reason ab
 # start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Independent targets beside each other: checks of types, of Lua and of the rest; both environments of the tests.
+MAKEFLAGS += --jobs=2
+
+LINTS := lint-types lint-lua lint-imports lint-style
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up stop test lint hosts agents install-agents servers install-servers screenshots chaos test-cluster bench lock
+.PHONY: help install up stop install-tests test lint $(LINTS) hosts agents install-agents servers install-servers \
+  screenshots chaos test-cluster bench lock
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -32,16 +38,28 @@ up: install ## Run a fleet here: embedded Redis, front-ends, workers; data in ./
 stop: install ## Stop the fleet of make up, and wait for its end.
 	@FLEET_DATA_DIR="$${FLEET_DATA_DIR:-./.fleet}" exec $(BIN)/fleet stop $(ARGS)
 
-test: $(VENV)/.installed-dev $(VENV)-servers/.installed ## Run the tests.
+install-tests: $(VENV)/.installed-dev $(VENV)-servers/.installed
+
+test: install-tests ## Run the tests.
 	@exec $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: $(VENV)/.installed-dev ## Check style, types, import rules, Lua, scripts and file sizes.
+lint: $(LINTS) ## Check style, types, import rules, Lua, scripts and file sizes.
+
+$(LINTS): $(VENV)/.installed-dev
+
+lint-types:
+	$(BIN)/mypy --num-workers 2
+
+lint-lua:
+	$(BIN)/python -m tests.lint.lua_lint
+
+lint-imports:
+	$(BIN)/lint-imports --no-cache
+
+lint-style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tests/lint/file_sizes.py
-	$(BIN)/python -m tests.lint.lua_lint
 	$(BIN)/python -m tests.lint.javascript
 
 hosts: $(VENV)/.installed-dev $(VENV)-hosts/.installed ## Test with packages of hosts that conflict with the product's.
@@ -105,9 +123,10 @@ $(VENV)/.installed: pyproject.toml coordinator/__init__.py $(VENV)/.locked
 	@$(PIP) install --no-index --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Not compiled, because tests import a small part of it.
 $(VENV)/.installed-dev: tests/requirements.lock $(VENV)/.installed
 	@echo "installing what tests need ..."
-	@$(PIP) install --require-hashes --no-deps -r tests/requirements.lock || { $(NO_PACKAGES); }
+	@$(PIP) install --no-compile --require-hashes --no-deps -r tests/requirements.lock || { $(NO_PACKAGES); }
 	@touch $@
 
 $(VENV)-hosts/.installed: tests/hosts.lock $(VENV)/.created
