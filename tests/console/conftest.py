@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from asyncio import _get_running_loop, _set_running_loop  # private: other loops have no other way
+from collections.abc import Callable, Generator, Iterator
 from urllib.parse import quote
 
 import pytest
@@ -18,7 +19,7 @@ from coordinator.client import SyncFleet
 from tests.console.asking import CONFIG
 from tests.console.authority import CLIENT, SECRET, Authority
 from tests.console.visitors import PEOPLE, add_token, link
-from tests.support.browser import WAIT_MS
+from tests.support.browser import WAIT_MS, chromium
 from tests.support.fleets import RunningFleet
 
 
@@ -31,6 +32,28 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     with RunningFleet(folder / "data", *options) as fleet:
         fleet.wait_ready()
         yield fleet
+
+
+@pytest.fixture(scope="package")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """In place of one for each file, which takes a second of CPU time to start."""
+    with chromium(tmp_path_factory.mktemp("browser")) as browser:
+        loop = _get_running_loop()
+        yield browser
+        _set_running_loop(loop)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Hides Playwright's event loop from async tests: it counts as running in the thread of the tests, and rests."""
+    loop = _get_running_loop() if item.get_closest_marker("anyio") else None
+    if loop is not None:
+        _set_running_loop(None)
+    try:
+        return (yield)
+    finally:
+        if loop is not None and not loop.is_closed():
+            _set_running_loop(loop)
 
 
 @pytest.fixture(scope="package")

@@ -69,15 +69,15 @@ class Tab:
         self._visitor = Visitor(port, cookies)
         page.clock.install()
 
-    def difference(self) -> str:
-        """How the tab differs from a fresh page; empty: it does not."""
+    def _both(self) -> tuple[list[str], list[str]]:
+        """What a fresh page shows, and what the tab shows."""
         path = self.page.url.partition(self._visitor.host)[2]
         fresh = self._visitor.ask("GET", path, NAVIGATION)
         assert fresh.status == 200, fresh
         both = _Shown(fresh.text).lines, _Shown(self.page.content()).lines
         if path.startswith("/console/system"):  # it measures the connections that tabs need, too
             both = [_MEASURED.sub("0", line) for line in both[0]], [_MEASURED.sub("0", line) for line in both[1]]
-        return "\n".join(difflib.unified_diff(*both, "a fresh page", "the open tab", n=3, lineterm=""))
+        return both
 
     def settle(self, change: str, seconds: float = 20) -> None:
         """Waits until the tab shows what a fresh page shows.
@@ -85,16 +85,18 @@ class Tab:
         Args:
             change: what has happened, for the message.
         """
-        last = ""
+        fresh, shown = list[str](), list[str]()
 
         def same() -> bool:
-            nonlocal last
-            last = self.difference()
-            if last:
+            nonlocal fresh, shown
+            fresh, shown = self._both()
+            if fresh != shown:
                 self.page.clock.fast_forward(LOOK_MS)
-            return not last
+            return fresh == shown
 
         try:
             wait_until_sync(same, seconds)
         except AssertionError:
-            raise AssertionError(f"After {change}, {self.page.url} is not as a fresh page:\n{last}") from None
+            lines = difflib.unified_diff(fresh, shown, "a fresh page", "the open tab", n=3, lineterm="")
+            told = "\n".join(lines)
+            raise AssertionError(f"After {change}, {self.page.url} is not as a fresh page:\n{told}") from None

@@ -20,8 +20,12 @@ TABS = 4
 """Of a window: a browser has six connections to a server for each, and each tab keeps one."""
 
 
+FEW = ("item", "overview", "board", "tree", "claims", "flow", "flows", "approvals", "agents")
+"""The views that the shorter run has tabs of: those that the steps are about. Each tab reads with every change."""
+
+
 class Drive:
-    """A person at the page of an item, agents at work, and a tab of every view."""
+    """A person at the page of an item, agents at work, and a tab of each view."""
 
     def __init__(self, fleet: SyncFleet, tabs: dict[str, Tab], ids: dict[str, Any], every: bool) -> None:
         self.fleet = fleet
@@ -80,7 +84,7 @@ def drive(
     ids = fill_project(running.state.base_url, named, soon_seconds=900)
     (ids["item"],) = create(fleet, "Parse", priority="medium")
     context, contexts, tabs = console("overview", "ada").context, [], dict[str, Tab]()
-    for number, view in enumerate(VIEWS.values()):
+    for number, view in enumerate(VIEWS[name] for name in (VIEWS if request.param else FEW)):
         if number % TABS == 0:
             context = browser.new_context(storage_state=context.storage_state())
             contexts.append(context)
