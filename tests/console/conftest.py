@@ -45,8 +45,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Hides Playwright's event loop from async tests: it counts as running in the thread of the tests, and rests."""
-    loop = _get_running_loop() if item.get_closest_marker("anyio") else None
+    """Hides Playwright's event loop from tests without a browser, which may run one of their own.
+
+    It counts as running in the thread of the tests although it rests.
+    """
+    loop = None if "browser" in getattr(item, "fixturenames", ()) else _get_running_loop()
     if loop is not None:
         _set_running_loop(None)
     try:
