@@ -33,7 +33,7 @@ from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
-from coordinator.toolsets.gateway.rules.search import Entry, Index
+from coordinator.toolsets.gateway.rules.search import Index, SearchEntry
 
 PROJECT = "default"
 GOAL_MS = 20.0
@@ -188,7 +188,7 @@ def _beside(port: int, url: str, pids: tuple[int, int], calls: int, at_once: int
     table(f"{at_once} at once", columns, rows)
 
 
-def made_up(count: int, seed: int = 7) -> list[Entry]:
+def made_up(count: int, seed: int = 7) -> list[SearchEntry]:
     """Entries like those of a big catalogue of imported tools."""
     pick = random.Random(seed)
     syllables = ["ac", "ber", "con", "del", "ex", "fra", "gen", "hub", "in", "jo", "kit", "list", "mon", "ner", "op"]
@@ -200,7 +200,7 @@ def made_up(count: int, seed: int = 7) -> list[Entry]:
         return [pick.choice(usual if pick.random() < 0.2 else words) for _ in range(pick.randint(least, most))]
 
     return [
-        Entry(
+        SearchEntry(
             f"{pick.choice(words)}.{pick.choice(usual)}_{number}",
             pick.choice(("capability", "workflow")),
             " ".join(some(2, 5)),

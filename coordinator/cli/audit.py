@@ -14,7 +14,7 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.toolsets.items.audit import Report
+from coordinator.toolsets.items.audit import AuditReport
 from coordinator.toolsets.items.audit import audit as recount
 from coordinator.wording import counted
 
@@ -34,7 +34,7 @@ def audit(
     return Exit.FAILED if report.differences else Exit.OK
 
 
-async def _audited(store: Store, project: str) -> Report:
+async def _audited(store: Store, project: str) -> AuditReport:
     try:
         report = await recount(store, project)
     except ToolFailure as failure:
@@ -50,7 +50,7 @@ async def _audited(store: Store, project: str) -> Report:
     return report
 
 
-def _lines(report: Report, project: str) -> list[str]:
+def _lines(report: AuditReport, project: str) -> list[str]:
     edges = counted(report.edges, "dependency", "dependencies")
     seen = f"{counted(report.items, 'item')}, {edges}, {counted(report.claims, 'claim')}"
     lines = [*(f"{difference.key}: {difference.problem}" for difference in report.differences), *report.unjudged]

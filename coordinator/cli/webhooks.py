@@ -23,8 +23,8 @@ from coordinator.settings.sections.webhooks import Webhook
 from coordinator.store import Store
 from coordinator.webhooks import messages, signing
 from coordinator.webhooks.check import no_roots, secret_of
-from coordinator.webhooks.records import Record, WebhookRecords
-from coordinator.webhooks.sender import Certificates, Outcome, Sender
+from coordinator.webhooks.records import WebhookRecord, WebhookRecords
+from coordinator.webhooks.sender import Certificates, Sender, SendOutcome
 from coordinator.wording import printable
 
 Name = Annotated[str, Parameter(help="The webhook's name in the settings.")]
@@ -77,7 +77,7 @@ def test(loaded: LoadedSettings, name: Name) -> int:
     one = _named(loaded, name)
     given = _secret(name, one)
 
-    async def send(store: Store) -> tuple[Outcome, float]:
+    async def send(store: Store) -> tuple[SendOutcome, float]:
         (record,) = await WebhookRecords(store).read([name])
         message = messages.of_test(name, one.project, record.now)
         held = signing.in_force(given, record.sealed, record.earlier, record.now)
@@ -175,7 +175,7 @@ async def _problem(store: Store, one: Webhook) -> str:
     return f"no item without a parent has the id {without}" if without else ""
 
 
-def _row(name: str, one: Webhook, record: Record, problem: str) -> dict[str, Any]:
+def _row(name: str, one: Webhook, record: WebhookRecord, problem: str) -> dict[str, Any]:
     """A webhook as it is printed; of its URL nothing, because that may hold a secret."""
     row = {
         "name": name,

@@ -53,10 +53,10 @@ def convert(data: Any, wanted: type[T]) -> T:
     try:
         return msgspec.convert(data, wanted)
     except msgspec.ValidationError as error:
-        found = _PLACED.match(str(error))
-        if found is None or not found["path"]:
+        placed = _PLACED.match(str(error))
+        if placed is None or not placed["path"]:
             raise Misfit(str(error)) from None
-        raise Misfit(f"{found['path']}: {found['problem'][:1].lower()}{found['problem'][1:]}") from None
+        raise Misfit(f"{placed['path']}: {placed['problem'][:1].lower()}{placed['problem'][1:]}") from None
     except RecursionError:
         raise Misfit("nested too deeply") from None
 
@@ -66,12 +66,12 @@ def front_matter(text: str) -> Front:
     match = _FRONT.match(text.removeprefix("\ufeff"))
     if match is None:
         return Front(None, None, text)
-    said = {line["key"]: line["value"].strip(" \t\r").strip("\"'") for line in _LINE.finditer(match["front"])}
-    return Front(said.get("id") or None, said.get("version") or None, match["body"].strip())
+    entries = {line["key"]: line["value"].strip(" \t\r").strip("\"'") for line in _LINE.finditer(match["front"])}
+    return Front(entries.get("id") or None, entries.get("version") or None, match["body"].strip())
 
 
 def toon_front(data: Any, text: str) -> Front:
     """The id and version in a TOON resource. The body is the whole text."""
-    said = data if isinstance(data, dict) else {}
-    identity, version = said.get("id"), said.get("version")
+    entries = data if isinstance(data, dict) else {}
+    identity, version = entries.get("id"), entries.get("version")
     return Front(None if identity is None else str(identity), None if version is None else str(version), text)

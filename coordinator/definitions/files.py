@@ -74,7 +74,7 @@ class Stamp(NamedTuple):
     inode: int
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A file that was found but not read yet."""
 
     root: Path
@@ -130,7 +130,7 @@ class File:
 class Scanned(NamedTuple):
     """What one scan of a root has found."""
 
-    files: dict[Path, Found]
+    files: dict[Path, FoundFile]
     """Every file of definitions."""
     problems: tuple[Problem, ...]
     incomplete: str
@@ -139,9 +139,9 @@ class Scanned(NamedTuple):
 
 def scan(root: Path) -> Scanned:
     """Every file of definitions below a root, and the problems met while looking for them."""
-    found = _Scan(root)
-    found.folder_of_workflows()
-    return Scanned(found.files, tuple(found.problems), found.incomplete)
+    scanning = _Scan(root)
+    scanning.folder_of_workflows()
+    return Scanned(scanning.files, tuple(scanning.problems), scanning.incomplete)
 
 
 def valid_id(text: str) -> bool:
@@ -157,7 +157,7 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def read(found: Found) -> File:
+def read(found: FoundFile) -> File:
     """Reads one file, which takes a few milliseconds."""
     text, data, head = "", None, None
     problems: list[Problem] = []
@@ -208,7 +208,7 @@ class _Scan:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self.files: dict[Path, Found] = {}
+        self.files: dict[Path, FoundFile] = {}
         self.problems: list[Problem] = []
         self.incomplete = ""
 
@@ -258,7 +258,7 @@ class _Scan:
                 continue
             self._add(entry, workflow, kind, match["index"], match["id"])
 
-    def _activities_folder(self, workflow: Found) -> str:
+    def _activities_folder(self, workflow: FoundFile) -> str:
         """The folder that ``activitiesDir`` names. It must be directly in the workflow's folder, like the others."""
         try:
             written = _activities_dir(workflow.path, workflow.stamp)
@@ -299,7 +299,7 @@ class _Scan:
             self._report("broken", place, "is not a file")
             return
         stamp = Stamp(status.st_ctime_ns, status.st_size, status.st_ino)
-        self.files[path] = Found(self._root, workflow, kind, number, identity, path.suffix[1:], path, stamp)
+        self.files[path] = FoundFile(self._root, workflow, kind, number, identity, path.suffix[1:], path, stamp)
 
     def _entries(self, folder: Path, missing_is_fine: bool = True) -> Iterator[os.DirEntry[str]]:
         """The entries of a folder, ordered by name."""

@@ -126,8 +126,8 @@ class LoadedWorkflow:
 
     def activity(self, activity_id: str) -> Activity | None:
         """The activity with this id, if it has one."""
-        found = self.activities.get(activity_id)
-        return None if found is None else found.activity
+        activity = self.activities.get(activity_id)
+        return None if activity is None else activity.activity
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ class Library:
         if slash:
             return self._skill_of(head, rest)
         for place in dict.fromkeys((workflow, owner, META)):
-            if place is not None and (found := self._skill_of(place, reference)) is not None:
-                return found
+            if place is not None and (skill := self._skill_of(place, reference)) is not None:
+                return skill
         return None
 
     def resource(self, workflow: str, reference: str, width: int = 3) -> LoadedText | None:
@@ -172,9 +172,9 @@ class Library:
     def activity(self, activity_id: str) -> LoadedActivity | None:
         """The activity with this id, of the first workflow that has one itself and does not borrow it."""
         for name, workflow in self.workflows.items():
-            found = workflow.activities.get(activity_id)
-            if found is not None and found.owner == name:
-                return found
+            activity = workflow.activities.get(activity_id)
+            if activity is not None and activity.owner == name:
+                return activity
         return None
 
     def _skill_of(self, workflow: str, skill: str) -> LoadedSkill | None:

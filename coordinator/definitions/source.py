@@ -22,7 +22,7 @@ from pathlib import Path
 
 from coordinator.definitions import files
 from coordinator.definitions.assembly import assembled
-from coordinator.definitions.files import File, Found, Problem, Stamp
+from coordinator.definitions.files import File, FoundFile, Problem, Stamp
 from coordinator.definitions.loaded import Library
 
 _log = logging.getLogger(__name__)
@@ -199,10 +199,10 @@ def shared_definitions(roots: Sequence[str]) -> Definitions:
     """
     key = tuple(Path(root).absolute() for root in roots) or (shipped(),)
     with _sharing:
-        found = _shared.get(key)
-        if found is None:
-            found = _shared[key] = Definitions(key)
-        return found
+        definitions = _shared.get(key)
+        if definitions is None:
+            definitions = _shared[key] = Definitions(key)
+        return definitions
 
 
 def shipped() -> Path:
@@ -241,7 +241,7 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
 def _scan_roots(roots: Sequence[Path]) -> files.Scanned:
     """All files below the roots. If several roots have the same workflow, those of the first root."""
     incomplete = ""
-    found: dict[Path, Found] = {}
+    found: dict[Path, FoundFile] = {}
     problems: list[Problem] = []
     owners: dict[str, Path] = {}
     for root in roots:

@@ -105,13 +105,13 @@ class _Followed:
         if fields.get("k") in HIDDEN:
             return
         for letter in ("i", "o", "R"):
-            for told in tuple(self.watches.get(fields.get(letter, ""), ())):
-                told(self.entry, letter == "R")
+            for watcher in tuple(self.watches.get(fields.get(letter, ""), ())):
+                watcher(self.entry, letter == "R")
 
     def upset(self) -> None:
         """Tells all who watch that anything may have changed."""
-        for told in {told for group in self.watches.values() for told in group}:
-            told(None, False)
+        for watcher in {watcher for group in self.watches.values() for watcher in group}:
+            watcher(None, False)
 
     def add(self, listener: Listener) -> None:
         wanted = listener.filter
@@ -154,7 +154,7 @@ class _Followed:
         return [wanted for wanted in candidates if sees(wanted, event)]
 
 
-class _Source:
+class _ServerReader:
     """A server, and what reads the projects that are there."""
 
     def __init__(self, link: Link) -> None:
@@ -188,7 +188,7 @@ class FeedReader:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._followed: dict[str, _Followed] = {}
-        self._sources: dict[Link, _Source] = {}
+        self._sources: dict[Link, _ServerReader] = {}
         self._warn = ThrottledWarnings()
 
     async def position(self, project: str, after: Cursor | None, ids: Sequence[str] = ()) -> position.Slice:
@@ -200,8 +200,8 @@ class FeedReader:
         Raises:
             ToolFailure: the store does not answer.
         """
-        found = await position.read(self._store, after or Cursor(project, "", START), 0, tuple(ids))
-        return found if after is not None else found._replace(position=found.last)
+        place = await position.read(self._store, after or Cursor(project, "", START), 0, tuple(ids))
+        return place if after is not None else place._replace(position=place.last)
 
     def listen(self, at: Cursor, wanted: Filter, alone: bool = False) -> Listener:
         """A listener from a position on (``position``); to be closed.
@@ -213,14 +213,14 @@ class FeedReader:
 
     async def departed(self, projects: Iterable[str]) -> set[str]:
         """Those of these projects that are served from another store. Raises ToolFailure: the store does not answer."""
-        found, fenced = set[str](), self._store.projects.fenced
+        departed, fenced = set[str](), self._store.projects.fenced
         for project in fenced.intersection(projects) if fenced else ():
             try:
                 await self._store.projects.checked(project, writes=False)
             except Fenced as fence:
                 if fence.for_good:
-                    found.add(project)
-        return found
+                    departed.add(project)
+        return departed
 
     def close(self, listener: Listener) -> None:
         """A listener has left."""
@@ -235,18 +235,18 @@ class FeedReader:
             listener.entry, listener.cursors = followed.entry, followed.cursors
         return listener.cursor
 
-    def watch(self, at: Cursor, name: str, told: Told) -> None:
-        """Tells ``told`` of each entry about an item, workflow, session or instance, or about an item below it (by its
+    def watch(self, at: Cursor, name: str, watcher: Told) -> None:
+        """Calls ``watcher`` for each entry about an item, workflow, session or instance, or an item below it (by its
         root), until ``unwatch``: from the position that the reader has ``reached``, or from this one if the project is
         not read yet."""
         followed = self._followed.get(at.project) or self._follow(at)
-        followed.watches.setdefault(name, set()).add(told)
+        followed.watches.setdefault(name, set()).add(watcher)
 
-    def unwatch(self, project: str, name: str, told: Told) -> None:
+    def unwatch(self, project: str, name: str, watcher: Told) -> None:
         """Undoes ``watch``."""
         followed = self._followed.get(project)
         if followed is not None and name in followed.watches:
-            followed.watches[name].discard(told)
+            followed.watches[name].discard(watcher)
             if not followed.watches[name]:
                 del followed.watches[name]
             followed.left = time.monotonic()
@@ -264,19 +264,19 @@ class FeedReader:
         at = Cursor(listener.project, _epoch_in(listener.cursors), listener.entry)
         if not listener.alone and at.project in self._followed and self._join(listener, at):
             return []
-        found = await position.read(self._store, at, COUNT)
-        items: list[Item] = [] if found.gap is None else [found.gap]
-        cursors, entry = prefix(listener.project, found.epoch), found.position
-        for row_id, flat in found.rows:
+        missed = await position.read(self._store, at, COUNT)
+        items: list[Item] = [] if missed.gap is None else [missed.gap]
+        cursors, entry = prefix(listener.project, missed.epoch), missed.position
+        for row_id, flat in missed.rows:
             entry = entry_of(row_id)
             event = event_of(listener.project, entry, dict(zip(flat[::2], flat[1::2], strict=False)), cursors)
             if event is not None and sees(listener.filter, event):
                 items.append(event)
         listener.cursors, listener.entry = cursors, entry
-        if len(found.rows) < COUNT and listener.alone:
+        if len(missed.rows) < COUNT and listener.alone:
             listener.behind = False
-        elif len(found.rows) < COUNT and listener.ended is None:
-            self._join(listener, Cursor(listener.project, found.epoch, entry))
+        elif len(missed.rows) < COUNT and listener.ended is None:
+            self._join(listener, Cursor(listener.project, missed.epoch, entry))
         return items
 
     def _join(self, listener: Listener, at: Cursor) -> bool:
@@ -300,15 +300,15 @@ class FeedReader:
         self._start(source)
         return followed
 
-    def _source_of(self, project: str) -> _Source | None:
+    def _source_of(self, project: str) -> _ServerReader | None:
         """Where a project is; None: no server has it now."""
         try:
             link = self._store.link(project)
         except ToolFailure:
             return None
-        return self._sources.get(link) or self._sources.setdefault(link, _Source(link))
+        return self._sources.get(link) or self._sources.setdefault(link, _ServerReader(link))
 
-    def _start(self, source: _Source | None) -> None:
+    def _start(self, source: _ServerReader | None) -> None:
         if source is None:
             return
         source.changed.set()
@@ -316,18 +316,18 @@ class FeedReader:
             # In an empty context, so that its log lines do not carry the id of a request.
             source.task = asyncio.create_task(self._run(source), name="feed reader", context=Context())
 
-    def _at(self, source: _Source) -> list[_Followed]:
+    def _at(self, source: _ServerReader) -> list[_Followed]:
         """The projects that are followed and are at a server; those that have moved are read where they are now."""
-        found = []
+        here = []
         for followed in self._followed.values():
             other = self._source_of(followed.project)
             if other is source:
-                found.append(followed)
+                here.append(followed)
             elif other is not None and (other.task is None or other.task.done()):
                 self._start(other)
-        return found
+        return here
 
-    async def _run(self, source: _Source) -> None:
+    async def _run(self, source: _ServerReader) -> None:
         while self._at(source):
             try:
                 await self._session(source)
@@ -340,7 +340,7 @@ class FeedReader:
                 await asyncio.sleep(PAUSE_SECONDS)
         del self._sources[source.link]
 
-    async def _session(self, source: _Source) -> None:
+    async def _session(self, source: _ServerReader) -> None:
         """Reads over one connection, until it breaks or nobody listens any more."""
         client = self._store.further_client(2, self._at(source)[0].project)
         try:
@@ -360,7 +360,7 @@ class FeedReader:
             with contextlib.suppress(redis.exceptions.RedisError, OSError):
                 await client.aclose()
 
-    async def _read(self, source: _Source, streams: Sequence[_Followed], connection: Any) -> list[Any]:
+    async def _read(self, source: _ServerReader, streams: Sequence[_Followed], connection: Any) -> list[Any]:
         """The new entries of projects, by key; none if the projects have changed meanwhile."""
         source.changed.clear()
         words = [one.key for one in streams] + [f"{one.entry[0]}-{one.entry[1]}" for one in streams]
@@ -380,7 +380,7 @@ class FeedReader:
             changed.cancel()
             await asyncio.gather(reading, changed, return_exceptions=True)
 
-    async def _verify(self, source: _Source, connection: Any) -> None:
+    async def _verify(self, source: _ServerReader, connection: Any) -> None:
         """Checks all positions, unless this is the server that they were last checked at."""
         connects = source.link.connects
         await connection.send_command("INFO", "replication")
@@ -398,7 +398,7 @@ class FeedReader:
             if again:
                 self._renew(source)
 
-    def _renew(self, source: _Source) -> None:
+    def _renew(self, source: _ServerReader) -> None:
         for followed in self._at(source):
             for listener in tuple(followed.listeners):
                 if listener.renewed is not None:
@@ -409,32 +409,32 @@ class FeedReader:
         waits in one that is served from another store is told."""
         for followed in some:
             try:
-                found = await self._check(followed)
+                served_by = await self._check(followed)
             except Fenced as failure:
                 followed.away = True
                 if failure.for_good:
                     followed.upset()
                 continue
             followed.away = False
-            if found != epoch:
+            if served_by != epoch:
                 raise redis.exceptions.ConnectionError("two servers answer: a failover is under way")
 
     async def _check(self, followed: _Followed) -> str:
         """Checks the position in a project, and reports a gap to its listeners. Returns the server's epoch."""
-        found = await position.read(self._store, followed.cursor, 0)
-        followed.at(found.epoch, found.position)
-        if found.gap is not None:
-            GAPS.labels(found.gap.reason).inc()
+        place = await position.read(self._store, followed.cursor, 0)
+        followed.at(place.epoch, place.position)
+        if place.gap is not None:
+            GAPS.labels(place.gap.reason).inc()
             followed.upset()
             for listener in followed.listeners:
-                if listener.entry >= found.position and (
-                    found.gap.reason == "trimmed"
-                    or (found.gap.reason == "failover" and listener.cursors == followed.cursors)
+                if listener.entry >= place.position and (
+                    place.gap.reason == "trimmed"
+                    or (place.gap.reason == "failover" and listener.cursors == followed.cursors)
                 ):
                     continue  # it joined ahead of the reader, perhaps after a look at this very server
-                listener.entry, listener.cursors = found.position, followed.cursors
-                listener.push(found.gap)
-        return found.epoch
+                listener.entry, listener.cursors = place.position, followed.cursors
+                listener.push(place.gap)
+        return place.epoch
 
     def _drop_idle(self) -> bool:
         """Follows no project any longer that nobody listens to; returns whether there is one that is followed."""

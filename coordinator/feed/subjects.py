@@ -41,7 +41,7 @@ Recheck = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SubjectSource:
     """What a toolset declares about its subjects."""
 
     name: str
@@ -52,7 +52,7 @@ class Source:
     """The ids that are certain to be among those of a key's readings."""
 
 
-class Outcome(NamedTuple):
+class WaitOutcome(NamedTuple):
     """How a wait ended."""
 
     met: bool
@@ -120,7 +120,7 @@ class Waiter:
 class Group:
     """The subjects of a source in a project, which are read together."""
 
-    def __init__(self, source: Source, project: str) -> None:
+    def __init__(self, source: SubjectSource, project: str) -> None:
         self.source = source
         self.project = project
         self.subjects: dict[str, Subject] = {}

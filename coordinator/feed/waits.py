@@ -1,8 +1,8 @@
 """Waiting reads: calls that wait until what they read has reached a state. One room for all of them in a process.
 
 A *subject* is what calls wait for: a condition on one item, workflow, session or instance. All calls with the same
-subject share its reads, whose number does not depend on how many wait. A toolset declares a ``Source``, which reads
-subjects; the room decides when.
+subject share its reads, whose number does not depend on how many wait. A toolset declares a ``SubjectSource``, which
+reads subjects; the room decides when.
 
 No change is missed, and nobody polls, because of these rules:
 
@@ -34,7 +34,7 @@ from coordinator.errors import ToolFailure
 from coordinator.feed.cursor import START, Cursor
 from coordinator.feed.metrics import READS_WAITING, WAIT_READS, WAITS_ENDED
 from coordinator.feed.reader import FeedReader
-from coordinator.feed.subjects import Group, Met, Moment, Outcome, Reading, Recheck, Source, Subject, Waiter
+from coordinator.feed.subjects import Group, Met, Moment, Reading, Recheck, Subject, SubjectSource, Waiter, WaitOutcome
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import StoreError
 from coordinator.store.fences.known import Fenced
@@ -90,7 +90,7 @@ class Waits:
             for subject in group.subjects.values()
         )
 
-    def reading(self, source: Source, project: str, key: str) -> Reading | None:
+    def reading(self, source: SubjectSource, project: str, key: str) -> Reading | None:
         """What was last read of a subject; None: nobody waits for it, or there is no such thing."""
         group = self._groups.get((source.name, project))
         subject = group.subjects.get(key) if group is not None else None
@@ -98,7 +98,7 @@ class Waits:
 
     async def wait(
         self,
-        source: Source,
+        source: SubjectSource,
         project: str,
         key: str,
         seconds: float,
@@ -109,7 +109,7 @@ class Waits:
         caller: str = "",
         recheck: Recheck | None = None,
         hung_up: asyncio.Future[None] | None = None,
-    ) -> Outcome:
+    ) -> WaitOutcome:
         """Waits until a subject's condition holds: at once if it does.
 
         Args:
@@ -146,7 +146,7 @@ class Waits:
                 hung_up.remove_done_callback(waiter.end)
             self._leave(subject, waiter, caller)
             WAITS_ENDED.cells[outcome,].value += 1.0
-        return Outcome(found, int((loop.time() - began) * 1000), waiter.reading)
+        return WaitOutcome(found, int((loop.time() - began) * 1000), waiter.reading)
 
     def hold(self, held: bool) -> None:
         """Ends all waits, as if their time were over, because this process takes no new work; or allows them again."""
@@ -174,7 +174,7 @@ class Waits:
         if subject.timer is None:
             subject.timer = asyncio.get_running_loop().call_later(COALESCE_SECONDS, self.want, subject, "event")
 
-    def _enter(self, source: Source, project: str, key: str, waiter: Waiter, caller: str) -> Subject:
+    def _enter(self, source: SubjectSource, project: str, key: str, waiter: Waiter, caller: str) -> Subject:
         group = self._groups.get((source.name, project))
         if group is None:
             group = self._groups[source.name, project] = Group(source, project)

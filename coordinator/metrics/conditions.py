@@ -59,15 +59,15 @@ class Level:
     def of(self, samples: Samples) -> dict[tuple[str, ...], float]:
         """The numbers by the values of the labels ``by``; empty: there are no such series."""
         label, values = self.where
-        found: dict[tuple[str, ...], list[float]] = {}
+        groups: dict[tuple[str, ...], list[float]] = {}
         for labels, value in samples.get(self.gauge, {}).items():
             named = dict(labels)
             if not label or named.get(label) in values:
-                found.setdefault(tuple(named.get(name, "") for name in self.by), []).append(value)
+                groups.setdefault(tuple(named.get(name, "") for name in self.by), []).append(value)
         if self.how == "count":
-            at_one = sum(max(each) == 1 for each in found.values())
-            return {(): float(at_one)} if found else {}
-        return {key: sum(each) if self.how == "sum" else max(each) for key, each in found.items()}
+            at_one = sum(max(each) == 1 for each in groups.values())
+            return {(): float(at_one)} if groups else {}
+        return {key: sum(each) if self.how == "sum" else max(each) for key, each in groups.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ class Condition:
     def template(self, text: str) -> str:
         """A text of this condition as a template of Prometheus."""
 
-        def placed(found: re.Match[str]) -> str:
-            name, other = found.groups()
+        def placed(place: re.Match[str]) -> str:
+            name, other = place.groups()
             if name == "value":
                 return _TEMPLATES[self.unit]
             return f'{{{{ or $labels.{name} "{other}" }}}}' if other else f"{{{{ $labels.{name} }}}}"

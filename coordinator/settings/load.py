@@ -87,8 +87,8 @@ class Loaded(Generic[S]):
 
     def place(self, at: KeyPath) -> str:
         """The place of an entry: ``/etc/fleet.yaml:12``; empty: it is in no file."""
-        found = includes.nearest(self.places, at)
-        return found or (f"{self.config}:{_line(self.lines, at)}" if self.config is not None else "")
+        included = includes.nearest(self.places, at)
+        return included or (f"{self.config}:{_line(self.lines, at)}" if self.config is not None else "")
 
 
 LoadedSettings = Loaded[Settings]
@@ -195,12 +195,12 @@ def _from_file(cls: type[Struct], path: Path, lines: Lines, places: includes.Pla
     from coordinator.settings.yaml_file import read_yaml
 
     try:
-        data, found = read_yaml(path)
+        data, lines_of_file = read_yaml(path)
     except SettingsError as error:
         for sentence in error.problems:
             problems.add(sentence)
         return {}
-    lines.update(found)
+    lines.update(lines_of_file)
     if data.get(includes.SECTION) is not None and includes.SECTION in parts_of(cls):
         try:
             data[includes.SECTION], more = includes.expanded(data[includes.SECTION], lines, path)
@@ -236,14 +236,14 @@ def _from_environment(
     fields: tuple[Field, ...], env: Mapping[str, str], problems: _Problems
 ) -> list[tuple[Field, Any]]:
     twins = {field.environment: field for field in fields if field.environment is not None}
-    found: list[tuple[Field, Any]] = []
+    values: list[tuple[Field, Any]] = []
     for name in sorted(env):
         if not name.startswith(ENVIRONMENT_PREFIX) or name in INTERNAL_ENVIRONMENT:
             continue
         if name not in twins:
             problems.add(unknown("environment variable", name, [*twins, *INTERNAL_ENVIRONMENT]))
             continue
-        _convert_text(twins[name], env[name], f"environment {name}", found, problems)
+        _convert_text(twins[name], env[name], f"environment {name}", values, problems)
     for field in fields:
         if not field.alias or field.alias not in env:
             continue
@@ -253,32 +253,32 @@ def _from_environment(
                 f"{field.name}: set one of them",
                 field.path[0],
             )
-        _convert_text(field, env[field.alias], f"environment {field.alias}", found, problems)
-    return found
+        _convert_text(field, env[field.alias], f"environment {field.alias}", values, problems)
+    return values
 
 
 def _from_flags(fields: tuple[Field, ...], flags: Mapping[str, object], problems: _Problems) -> list[tuple[Field, Any]]:
     known = {field.path[0]: field for field in fields if field.flag is not None}
-    found: list[tuple[Field, Any]] = []
+    values: list[tuple[Field, Any]] = []
     for name, value in flags.items():
         if name not in known:
             problems.add(unknown("flag", "--" + name.replace("_", "-"), (str(f.flag) for f in known.values())))
         elif value is not None:
-            _convert_text(known[name], value, f"flag {known[name].flag}", found, problems)
-    return found
+            _convert_text(known[name], value, f"flag {known[name].flag}", values, problems)
+    return values
 
 
 def _convert_text(
-    field: Field, value: object, source: str, found: list[tuple[Field, Any]], problems: _Problems
+    field: Field, value: object, source: str, values: list[tuple[Field, Any]], problems: _Problems
 ) -> None:
     if isinstance(value, str) and not is_text(value):
         problems.add(f"{source}: {field.name} must be text in UTF-8{convert.got(field.type, value)}", field.path[0])
         return
     try:
         if isinstance(value, str):
-            found.append((field, convert.from_text(field, value)))
+            values.append((field, convert.from_text(field, value)))
         else:
-            found.append((field, msgspec.convert(value, field.type, strict=False)))
+            values.append((field, msgspec.convert(value, field.type, strict=False)))
     except msgspec.ValidationError:
         problems.add(f"{source}: {field.name} must be {field.allowed}{convert.got(field.type, value)}", field.path[0])
 

@@ -69,12 +69,12 @@ def _unwritable(value: object) -> tuple[str, str] | None:
         for name, one in value.items():
             if _unwritable(name):
                 return "", "names in it must be valid Unicode text"
-            if found := _unwritable(one):
-                return f".{name}{found[0]}", found[1]
+            if place := _unwritable(one):
+                return f".{name}{place[0]}", place[1]
     elif isinstance(value, list):
         for number, one in enumerate(value):
-            if found := _unwritable(one):
-                return f"[{number}]{found[0]}", found[1]
+            if place := _unwritable(one):
+                return f"[{number}]{place[0]}", place[1]
     elif isinstance(value, str) and _SURROGATE.search(value):
         return "", "must be valid Unicode text"
     elif isinstance(value, float) and not math.isfinite(value):
@@ -99,8 +99,8 @@ def may_wait(tool: Tool, arguments: object) -> bool:
 
 def explained(message: str, schema: dict[str, Any]) -> ToolFailure:
     """The failure for one of msgspec's messages (``Expected `int`, got `str` - at `$.limit```)."""
-    found = _PLACED.match(message)
-    problem, path = (found["problem"], found["path"] or "$") if found else (message, "$")
+    placed = _PLACED.match(message)
+    problem, path = (placed["problem"], placed["path"] or "$") if placed else (message, "$")
     place = path.removeprefix("$").removeprefix(".")
     node = at(schema, path) or {}
     if unknown := _UNKNOWN.match(problem):

@@ -57,14 +57,14 @@ def canonical(arguments: msgspec.Struct, *, partial: bool = False) -> Form:
     return _form(_readers(type(arguments)), msgspec.to_builtins(arguments), partial, _NOTHING)
 
 
-def _form(readers: _Readers, given: Form, partial: bool, above: Form, _: Form = _NOTHING) -> Form:
+def _form(readers: _Readers, members: Form, partial: bool, above: Form, _: Form = _NOTHING) -> Form:
     """The form of a struct; ``above``: the members of the one that has it."""
     form: Form = {}
-    for name, value in given.items():
+    for name, value in members.items():
         if (read := readers[name]) is None:
             form[name] = value
-        elif read is not _LEFT_OUT and (found := read(value, partial, given, above)) is not _LEFT_OUT:
-            form[name] = found
+        elif read is not _LEFT_OUT and (canonical_value := read(value, partial, members, above)) is not _LEFT_OUT:
+            form[name] = canonical_value
     return form
 
 
@@ -100,7 +100,7 @@ def _reader(name: str, hint: Any, default: Any) -> _Read | None:
         unchanged = "unchanged_by_null" if value is None else "unchanged_by_blank"
         return _LEFT_OUT if unchanged in extra else None  # a blank text clears, as null does
 
-    def stated(value: Any, partial: bool, given: Form, above: Form) -> Any:
+    def stated(value: Any, partial: bool, members: Form, above: Form) -> Any:
         """The value without looking at what leaving it out means."""
         if value.__class__ is str:
             if optional and (not value or value.isspace()):
@@ -108,15 +108,15 @@ def _reader(name: str, hint: Any, default: Any) -> _Read | None:
             return (words.get(value) or words.get(value.lower(), value)) if words else value
         if value is None:
             return empty(value, partial) if optional else None
-        return value if inner is None else inner(value, partial, given, above)
+        return value if inner is None else inner(value, partial, members, above)
 
-    def read(value: Any, partial: bool, given: Form, above: Form) -> Any:
-        value = stated(value, partial, given, above)
+    def read(value: Any, partial: bool, members: Form, above: Form) -> Any:
+        value = stated(value, partial, members, above)
         if value == default and value.__class__ is default.__class__:  # True is not 1
             return _LEFT_OUT
         if partial or (missing is _NEVER and not shared):
             return value
-        other = stated(above[name], partial, given, above) if shared and name in above else _LEFT_OUT
+        other = stated(above[name], partial, members, above) if shared and name in above else _LEFT_OUT
         return _LEFT_OUT if value == (missing if other is _LEFT_OUT else other) else value
 
     if shared or missing is not _NEVER or (words and default is not _NEVER):
@@ -128,18 +128,18 @@ def _shorter(read: _Read, default: Any, about: _About) -> _Read:
     """A shorter way to the same for the many arguments whose value is compared at most with their own default."""
     words, inner = about.words, about.inner
 
-    def read_unlike_default(value: Any, partial: bool, given: Form, above: Form) -> Any:
+    def read_unlike_default(value: Any, partial: bool, members: Form, above: Form) -> Any:
         return _LEFT_OUT if value == default and value.__class__ is default.__class__ else value
 
-    def read_plain(value: Any, partial: bool, given: Form, above: Form) -> Any:
+    def read_plain(value: Any, partial: bool, members: Form, above: Form) -> Any:
         if value is None or (value.__class__ is str and (not value or value.isspace())):
-            return read(value, partial, given, above)
+            return read(value, partial, members, above)
         return value
 
-    def read_inner(value: Any, partial: bool, given: Form, above: Form) -> Any:
+    def read_inner(value: Any, partial: bool, members: Form, above: Form) -> Any:
         if value is None or inner is None:
-            return read(value, partial, given, above)
-        return inner(value, partial, given, above)
+            return read(value, partial, members, above)
+        return inner(value, partial, members, above)
 
     if words:
         return lambda value, partial, given, above: words.get(value) or words.get(value.lower(), value)
@@ -194,10 +194,10 @@ def _list(kind: Any, unordered: bool) -> _Read | None:
     element = _About(get_args(kind)[0])
     one, words = element.inner, element.words
 
-    def read(value: list[Any], partial: bool, given: Form, above: Form) -> list[Any]:
+    def read(value: list[Any], partial: bool, members: Form, above: Form) -> list[Any]:
         if one is not None:
-            return [one(element, partial, given, above) for element in value]
-        found = [words.get(text.lower(), text) for text in value] if words else value
-        return sorted(set(found)) if unordered else found
+            return [one(element, partial, members, above) for element in value]
+        values = [words.get(text.lower(), text) for text in value] if words else value
+        return sorted(set(values)) if unordered else values
 
     return read

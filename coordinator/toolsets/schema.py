@@ -107,11 +107,11 @@ def _concise(node: Any, seen: set[tuple[str, bytes]]) -> Any:
 
 def _member(name: str, schema: dict[str, Any], seen: set[tuple[str, bytes]]) -> dict[str, Any]:
     same = (name, msgspec.json.encode(schema))
-    shown = schema
+    described = schema
     if same in seen:
-        shown = {key: value for key, value in schema.items() if key != "description"}
+        described = {key: value for key, value in schema.items() if key != "description"}
     seen.add(same)
-    made: dict[str, Any] = _concise(shown, seen)
+    made: dict[str, Any] = _concise(described, seen)
     return made
 
 
@@ -214,14 +214,14 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
     """The structs' names and all schemas by name, without titles (they only repeat the names)."""
     classes = list(structs)
     for struct in structs:
-        classes += [found for found in _structs(_type_info(struct), set()) if found not in classes]
+        classes += [inner for inner in _structs(_type_info(struct), set()) if inner not in classes]
     references, components = msgspec.json.schema_components(classes, ref_template=_REF + "{name}")
     names = [reference["$ref"].removeprefix(_REF) for reference in references]
     for name, struct in zip(names, classes, strict=True):
         schema = components[name]
         schema.pop("title", None)
-        told = {*_marked(struct, FILLED_BY_CALLER), *_marked(struct, REFUSED_ALONE)}
-        stated = {*schema.get("required", ()), *told} - _left_out(struct)
+        optional_for_some = {*_marked(struct, FILLED_BY_CALLER), *_marked(struct, REFUSED_ALONE)}
+        stated = {*schema.get("required", ()), *optional_for_some} - _left_out(struct)
         required = [field.encode_name for field in msgspec.structs.fields(struct) if field.encode_name in stated]
         if required:
             schema["required"] = required
@@ -229,7 +229,7 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
             schema.pop("required", None)
         for field, member in schema["properties"].items():
             # This default only marks an absent value. Passed by a caller, it would be rejected or have no effect.
-            if "default" in member and (member["default"] is None or field in told or _excluded(member)):
+            if "default" in member and (member["default"] is None or field in optional_for_some or _excluded(member)):
                 del member["default"]
         components[name] = typed(schema)
     return names[: len(structs)], components
@@ -345,11 +345,11 @@ def member_of(root: dict[str, Any], node: dict[str, Any], name: str) -> dict[str
     """The schema of the member ``name``; '': of the elements."""
     for option in options_of(root, node):
         if name:
-            found = option.get("properties", {}).get(name)
+            member = option.get("properties", {}).get(name)
         else:
-            found = option.get("items") or option.get("additionalProperties")
-        if isinstance(found, dict):
-            return found
+            member = option.get("items") or option.get("additionalProperties")
+        if isinstance(member, dict):
+            return member
     return None
 
 

@@ -19,7 +19,7 @@ from msgspec import Meta
 from coordinator.errors import invalid
 from coordinator.feed import Cursor, position
 from coordinator.feed.cursor import START
-from coordinator.feed.subjects import Met, Moment, Outcome, Reading, Source
+from coordinator.feed.subjects import Met, Moment, Reading, SubjectSource, WaitOutcome
 from coordinator.toolsets.deferral import LONGEST_WAIT_MS
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.tool import Call, Services
@@ -87,7 +87,7 @@ def marked(digest: str) -> str:
     return f"v{digest}"
 
 
-def waited(outcome: Outcome) -> Waited:
+def waited(outcome: WaitOutcome) -> Waited:
     """What an answer says about its wait."""
     return Waited(met=outcome.met, ms=outcome.ms, after=outcome.reading.version if outcome.reading is not None else "")
 
@@ -101,14 +101,14 @@ class WaitingReads:
     async def wait(
         self,
         call: Call,
-        source: Source,
+        source: SubjectSource,
         key: str,
         milliseconds: int,
         *,
         changed: bool = False,
         after: str | None = None,
         met: Met | None = None,
-    ) -> Outcome:
+    ) -> WaitOutcome:
         """Waits for what a call asks for, which was checked. Arguments as of ``Waits.wait``.
 
         Raises:
@@ -134,7 +134,7 @@ class WaitingReads:
         # The wait of a task is as long as the task.
         return outcome if call.elapsed_ms is None else outcome._replace(ms=call.elapsed_ms)
 
-    def source(self, name: str, reading: Callable[[str, str], Awaitable[Reading | None]]) -> Source:
+    def source(self, name: str, reading: Callable[[str, str], Awaitable[Reading | None]]) -> SubjectSource:
         """Subjects that have no script of their own; the key of each is the id of a thing.
 
         Args:
@@ -146,7 +146,7 @@ class WaitingReads:
             at = await position.read(self._store, Cursor(project, "", START), 0)
             return Moment(at.epoch, at.last, await asyncio.gather(*(reading(project, key) for key, _ in asked)))
 
-        return Source(name, read, lambda key: (key,))
+        return SubjectSource(name, read, lambda key: (key,))
 
     def hold(self, held: bool) -> None:
         """Ends all waits, because this process takes no new work, or allows them again."""

@@ -29,8 +29,8 @@ from coordinator.store.errors import StoreError
 from coordinator.webhooks import messages, signing
 from coordinator.webhooks.messages import Message
 from coordinator.webhooks.metrics import ATTEMPTS, DURATION, GAPS
-from coordinator.webhooks.records import Failure, NotLeading, Record, WebhookRecords
-from coordinator.webhooks.sender import Outcome, Sender
+from coordinator.webhooks.records import FailedDelivery, NotLeading, WebhookRecord, WebhookRecords
+from coordinator.webhooks.sender import Sender, SendOutcome
 
 _log = structlog.get_logger(__name__)
 
@@ -72,7 +72,7 @@ class Delivery:
         self._reader = reader
         self._sender = sender
         self._listener: Listener | None = None
-        self._record: Record | None = None
+        self._record: WebhookRecord | None = None
         self._reached: Cursor | None = None
         """The position after what this process has delivered last. It may be ahead of the record: a failover may have
         lost the last events together with the record of their delivery, and the receiver is to hear of that."""
@@ -93,7 +93,7 @@ class Delivery:
         finally:
             await self._sender.aclose()
 
-    def look(self, record: Record) -> None:
+    def look(self, record: WebhookRecord) -> None:
         """Takes notice of what an operator may have changed: that it is paused or goes on, and its secrets."""
         before = self._record
         if before is None or record.now <= before.now:
@@ -127,7 +127,7 @@ class Delivery:
                 self._listener = None
                 self._reader.close(listener)
 
-    async def _begin(self, record: Record) -> Listener | None:
+    async def _begin(self, record: WebhookRecord) -> Listener | None:
         """A listener at the position, after the message about a gap; None: that could not be delivered."""
         project = self.webhook.project
         if record.first:
@@ -206,10 +206,10 @@ class Delivery:
         await self._failed(outcome, message, record)
         return False
 
-    async def _failed(self, outcome: Outcome, message: Message, before: Record) -> None:
+    async def _failed(self, outcome: SendOutcome, message: Message, before: WebhookRecord) -> None:
         delay = DELAYS[min(before.failures, len(DELAYS) - 1)] * random.uniform(*JITTER)
         delay = max(delay, outcome.retry_after)
-        failure = Failure(outcome.error, delay, message.at or before.now, outcome.kind == "gone")
+        failure = FailedDelivery(outcome.error, delay, message.at or before.now, outcome.kind == "gone")
         record = await self._note(lambda: self._records.failed(self.name, failure))
         said = {"webhook": self.name, "reason": outcome.error, "attempts": record.failures}
         if record.status == "disabled":
@@ -217,10 +217,10 @@ class Delivery:
         else:
             _log.warning("webhook not delivered, trying again", seconds=round(delay), **said)
 
-    async def _hold(self) -> Record:
+    async def _hold(self) -> WebhookRecord:
         return await self._note(lambda: self._records.hold(self.name, self.webhook.project))
 
-    async def _note(self, write: Callable[[], Awaitable[Record]]) -> Record:
+    async def _note(self, write: Callable[[], Awaitable[WebhookRecord]]) -> WebhookRecord:
         self._held_at, self._record = time.monotonic(), await write()
         return self._record
 

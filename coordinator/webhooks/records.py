@@ -23,7 +23,7 @@ LIBRARY = Library("coordinator.webhooks")
 Status = Literal["", "active", "paused", "disabled"]
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
+class WebhookRecord(msgspec.Struct, frozen=True, array_like=True):
     """A webhook as Redis knows it. Times are in ms by the clock of Redis; 0: never."""
 
     project: str
@@ -64,13 +64,13 @@ class _Held(msgspec.Struct, frozen=True, array_like=True):
 
     leads: bool
     """Whether it is the one that does."""
-    record: Record
+    record: WebhookRecord
 
 
 _HOLD = Script(LIBRARY, "hold_webhook", _Held, scope="fleet")
 _NOTE = Script(LIBRARY, "note_delivery", _Held, scope="fleet")
-_READ = Script(LIBRARY, "read_webhooks", list[Record], scope="fleet")
-_SWITCH = Script(LIBRARY, "switch_webhook", Record, scope="fleet")
+_READ = Script(LIBRARY, "read_webhooks", list[WebhookRecord], scope="fleet")
+_SWITCH = Script(LIBRARY, "switch_webhook", WebhookRecord, scope="fleet")
 _ROTATE: Script[Any] = Script(LIBRARY, "rotate_webhook", scope="fleet")
 
 
@@ -78,7 +78,7 @@ class NotLeading(Exception):
     """Another process delivers now."""
 
 
-class Failure(NamedTuple):
+class FailedDelivery(NamedTuple):
     """What is noted of a failed attempt."""
 
     error: str
@@ -101,7 +101,7 @@ class WebhookRecords:
         self._store = store
         self._lease = (LEASE, process, LEASE_MS)
 
-    async def hold(self, name: str, project: str) -> Record:
+    async def hold(self, name: str, project: str) -> WebhookRecord:
         """The record, which is begun if there is none; renews the right to deliver.
 
         Raises:
@@ -109,22 +109,22 @@ class WebhookRecords:
         """
         return _record(await self._store.run(_HOLD, keys.FLEET, *self._lease, name, project))
 
-    async def delivered(self, name: str, cursor: str, first: str = "") -> Record:
+    async def delivered(self, name: str, cursor: str, first: str = "") -> WebhookRecord:
         """Moves the position after a delivery. Raises as ``hold``."""
-        return await self._note(name, "delivered", cursor, first, Failure("", 0, 0, False))
+        return await self._note(name, "delivered", cursor, first, FailedDelivery("", 0, 0, False))
 
-    async def passed(self, name: str, cursor: str) -> Record:
+    async def passed(self, name: str, cursor: str) -> WebhookRecord:
         """Moves the position past what is not for the webhook. Raises as ``hold``."""
-        return await self._note(name, "passed", cursor, "", Failure("", 0, 0, False))
+        return await self._note(name, "passed", cursor, "", FailedDelivery("", 0, 0, False))
 
-    async def failed(self, name: str, failure: Failure) -> Record:
+    async def failed(self, name: str, failure: FailedDelivery) -> WebhookRecord:
         """Notes a failed attempt. Raises as ``hold``."""
         return await self._note(name, "gone" if failure.gone else "failed", "", "", failure)
 
-    async def read(self, names: Sequence[str]) -> list[Record]:
+    async def read(self, names: Sequence[str]) -> list[WebhookRecord]:
         return await self._store.run(_READ, keys.FLEET, *names)
 
-    async def switch(self, name: str, project: str, status: Literal["active", "paused"]) -> Record:
+    async def switch(self, name: str, project: str, status: Literal["active", "paused"]) -> WebhookRecord:
         """Pauses a webhook or has it go on; returns its record before."""
         return await self._store.run(_SWITCH, keys.FLEET, _EVENTS_MOST, name, project, status)
 
@@ -132,13 +132,13 @@ class WebhookRecords:
         """Writes a new secret; False: another one came in between."""
         return bool(await self._store.run(_ROTATE, keys.FLEET, _EVENTS_MOST, name, project, was, sealed, earlier))
 
-    async def _note(self, name: str, outcome: str, cursor: str, first: str, failure: Failure) -> Record:
+    async def _note(self, name: str, outcome: str, cursor: str, first: str, failure: FailedDelivery) -> WebhookRecord:
         delay, most = int(failure.delay_seconds * 1000), DISABLE_SECONDS * 1000
         said = (name, outcome, cursor, first, delay, failure.head, failure.error, most)
         return _record(await self._store.run(_NOTE, keys.FLEET, _EVENTS_MOST, *self._lease, *said))
 
 
-def _record(held: _Held) -> Record:
+def _record(held: _Held) -> WebhookRecord:
     if not held.leads:
         raise NotLeading
     return held.record

@@ -39,7 +39,7 @@ Kind = Literal["delivered", "status", "redirect", "gone", "timeout", "unreachabl
 """How an attempt ended. refused: the address must not be connected to."""
 
 
-class Outcome(NamedTuple):
+class SendOutcome(NamedTuple):
     """How an attempt ended."""
 
     kind: Kind
@@ -79,23 +79,23 @@ class Sender:
         if self._client is not None:
             await self._client.aclose()
 
-    async def send(self, body: bytes, headers: Mapping[str, str]) -> Outcome:
+    async def send(self, body: bytes, headers: Mapping[str, str]) -> SendOutcome:
         """Makes one attempt."""
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
                 response = await self._request(body, headers)
         except TimeoutError:
-            return Outcome("timeout", f"no answer within {TOTAL_SECONDS:.0f} seconds")
+            return SendOutcome("timeout", f"no answer within {TOTAL_SECONDS:.0f} seconds")
         except Refused as refused:
-            return Outcome("refused", f"the receiver {refused}")
+            return SendOutcome("refused", f"the receiver {refused}")
         except httpx2.ConnectTimeout:
-            return Outcome("timeout", f"cannot be connected to within {CONNECT_SECONDS:.0f} seconds")
+            return SendOutcome("timeout", f"cannot be connected to within {CONNECT_SECONDS:.0f} seconds")
         except httpx2.TimeoutException:
-            return Outcome("timeout", "the receiver stopped answering")
+            return SendOutcome("timeout", "the receiver stopped answering")
         except httpx2.ConnectError as error:
-            return Outcome("unreachable", f"cannot be connected to ({cause_of(error)[0]})")
+            return SendOutcome("unreachable", f"cannot be connected to ({cause_of(error)[0]})")
         except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError, OSError, ValueError) as error:
-            return Outcome("unreachable", f"the connection broke off ({type(error).__name__})")
+            return SendOutcome("unreachable", f"the connection broke off ({type(error).__name__})")
         await _finish(response)
         return _outcome(response)
 
@@ -151,13 +151,13 @@ async def _finish(response: httpx2.Response) -> None:
                     return
 
 
-def _outcome(response: httpx2.Response) -> Outcome:
+def _outcome(response: httpx2.Response) -> SendOutcome:
     status = response.status_code
     if response.is_success:
-        return Outcome("delivered", status=status)
+        return SendOutcome("delivered", status=status)
     wait = retry_after(response.headers.get("retry-after"), time.time()) if status in _SLOW_DOWN else 0.0
     if status == _GONE:
-        return Outcome("gone", "the receiver answered that it is gone (410)", status)
+        return SendOutcome("gone", "the receiver answered that it is gone (410)", status)
     if response.is_redirect:
-        return Outcome("redirect", f"the receiver redirects ({status}), which is not followed", status)
-    return Outcome("status", f"the receiver answered with status {status}", status, wait)
+        return SendOutcome("redirect", f"the receiver redirects ({status}), which is not followed", status)
+    return SendOutcome("status", f"the receiver answered with status {status}", status, wait)

@@ -132,7 +132,7 @@ def test_only_changed_files_are_read_again(tree: Tree, monkeypatch: pytest.Monke
     read: list[str] = []
     whole = files.read
 
-    def noted(found: files.Found) -> files.File:
+    def noted(found: files.FoundFile) -> files.File:
         read.append(found.place)
         return whole(found)
 
@@ -173,7 +173,7 @@ def test_unreadable_files_are_retried(tree: Tree, monkeypatch: pytest.MonkeyPatc
     definitions = Definitions([tree.root], poll_seconds=0)
     whole = files.read
 
-    def failing(found: files.Found) -> files.File:
+    def failing(found: files.FoundFile) -> files.File:
         file = whole(found)
         broken = files.Problem("broken", found.place, None, "cannot be read: Input/output error")
         return replace(file, head=None, problems=(broken,)) if found.id == "b" else file

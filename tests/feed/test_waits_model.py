@@ -16,7 +16,7 @@ import pytest
 from coordinator.feed import waits
 from coordinator.feed.cursor import Cursor, Entry
 from coordinator.feed.metrics import WAITS_ENDED
-from coordinator.feed.subjects import Met, Moment, Outcome, Reading, Recheck, Source
+from coordinator.feed.subjects import Met, Moment, Reading, Recheck, SubjectSource, WaitOutcome
 from coordinator.feed.waits import Waits
 from tests.support.counts import counted
 
@@ -115,8 +115,8 @@ async def play(seed: int) -> None:
     chance = random.Random(seed)
     world = World(chance)
     room = Waits(world)  # type: ignore[arg-type]
-    source = Source("model", world.read, lambda key: ())
-    waiting: list[tuple[asyncio.Task[Outcome], int, bool]] = []
+    source = SubjectSource("model", world.read, lambda key: ())
+    waiting: list[tuple[asyncio.Task[WaitOutcome], int, bool]] = []
 
     def begin() -> None:
         done = chance.random() < 0.7
@@ -182,7 +182,7 @@ async def test_a_defect_ends_the_wait_that_it_concerns_and_no_other(monkeypatch:
     monkeypatch.setattr(waits, "RECHECK_SECONDS", 0.0)
     room, checked = Waits(World(random.Random(0))), asyncio.Event()  # type: ignore[arg-type]
     before = counted(WAITS_ENDED, "failed")
-    source = Source("model", room.reader.read, lambda key: ())  # type: ignore[attr-defined]
+    source = SubjectSource("model", room.reader.read, lambda key: ())  # type: ignore[attr-defined]
 
     async def broken() -> None:
         raise RuntimeError("a defect")
@@ -193,7 +193,7 @@ async def test_a_defect_ends_the_wait_that_it_concerns_and_no_other(monkeypatch:
     def judge(reading: Reading) -> bool:
         raise RuntimeError("another defect")
 
-    def wait(recheck: Recheck, met: Met | None = None) -> asyncio.Task[Outcome]:
+    def wait(recheck: Recheck, met: Met | None = None) -> asyncio.Task[WaitOutcome]:
         return asyncio.create_task(room.wait(source, "p", "done", 1e6, met=met, recheck=recheck))
 
     defective = [wait(broken), wait(broken), wait(check, judge)]

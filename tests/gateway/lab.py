@@ -26,7 +26,7 @@ from coordinator.store import Store
 from coordinator.store.link import clients
 from coordinator.toolsets.caller import Caller, Credential
 from coordinator.toolsets.gateway.rules.lint import problems
-from coordinator.toolsets.gateway.store.audit import AuditStore, Entry
+from coordinator.toolsets.gateway.store.audit import AuditEntry, AuditStore
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Call, Reply, Services, Toolset
 from tests.support.schemas import decoded, must_keep_to
@@ -190,7 +190,7 @@ class Lab:
 
         return await wait_until(look, what="the end of the operation")
 
-    async def audit(self, answer: Json | None = None) -> list[Entry]:
+    async def audit(self, answer: Json | None = None) -> list[AuditEntry]:
         """The audit, of one instance."""
         found = await AuditStore(self.store, self.settings).newest(self.project, 1000)
         return [entry for entry in found if answer is None or entry.workflow_id == answer["workflowId"]]

@@ -20,7 +20,7 @@ from coordinator.steps.store import StepStore
 from coordinator.store import Store, keys
 from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules.task import Event
-from coordinator.toolsets.gateway.store.audit import AuditStore, Entry
+from coordinator.toolsets.gateway.store.audit import AuditEntry, AuditStore
 from tests.gateway.lab import section, settings_of
 from tests.support.counts import counted
 from tests.support.wait import wait_until
@@ -205,7 +205,7 @@ async def test_following_the_audit_misses_no_entries_written_meanwhile(
     shown: list[int] = []
     newest = AuditStore.newest
 
-    async def writing(audit: AuditStore, project: str, count: int) -> list[Entry]:
+    async def writing(audit: AuditStore, project: str, count: int) -> list[AuditEntry]:
         found = await newest(audit, project, count)
         monkeypatch.setattr(AuditStore, "newest", newest)
         await copied.write(2)

@@ -14,7 +14,7 @@ from coordinator.toolsets.gateway.rules.results import (
     MAX_CONTEXT,
     MAX_KEPT,
     MOST_KEPT,
-    Kept,
+    KeptValue,
     Whole,
     arranged,
     cut_to_fit,
@@ -160,7 +160,7 @@ hops = st.lists(st.dictionaries(st.sampled_from("abcdefg"), wholes, min_size=1, 
 
 @given(hops)
 def test_the_last_values_are_kept(hops: list[dict[str, Whole | None]]) -> None:
-    kept: list[Kept] = []
+    kept: list[KeptValue] = []
     stored: dict[int, str] = {}
     model: dict[str, tuple[Whole, int]] = {}
     for version, changes in enumerate(hops):

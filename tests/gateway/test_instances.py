@@ -13,7 +13,7 @@ from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.gateway.rules.bundle import Packed
 from coordinator.toolsets.gateway.rules.task import Advance, NextStep
-from coordinator.toolsets.gateway.run_kind import Commit, Spec
+from coordinator.toolsets.gateway.run_kind import Commit, InstanceSpec
 from coordinator.toolsets.gateway.snapshot import Snapshot, timed_out
 from coordinator.toolsets.gateway.store.instances import REPORT, Instance, InstanceStore, NewInstance
 from coordinator.toolsets.gateway.store.listing import list_instances
@@ -85,7 +85,7 @@ class Bench:
 
     async def ended(self, step: StepRun, outcome: Outcome) -> int:
         """Reports the outcome of an attempt; returns in how many ms the step is due again."""
-        plan = self.planner.plan(step, Spec(""), outcome)
+        plan = self.planner.plan(step, InstanceSpec(""), outcome)
         taken = await self.report(step, "F" if isinstance(outcome, Failure) else "D", plan)
         return await self.wait(step, taken)
 
@@ -214,12 +214,12 @@ async def test_a_failure_before_planning_comes_again_once(bench: Bench) -> None:
     at = await bench.lab.follow(await bench.lab.start("w"), "go")
     snapshot = await bench.snapshot(at)
     await bench.give_up(at)
-    unplanned = bench.planner.plan(given_up := await bench.take(), Spec(""), Failure("no", "timeout"))
+    unplanned = bench.planner.plan(given_up := await bench.take(), InstanceSpec(""), Failure("no", "timeout"))
     assert given_up.verdict == "poisoned"
     await bench.report(given_up, "F", unplanned)
     again = await bench.take()
     assert (again.attempt, again.verdict) == (2, "")
-    spec = Spec(snapshot.instance.bundle)
+    spec = InstanceSpec(snapshot.instance.bundle)
     assert await bench.planner.prepare(again, spec) == Failure("no", "timeout", retryable=False)
     # If the definitions were deleted, it still ends.
     await bench.report(again, "F", unplanned)
@@ -252,7 +252,7 @@ async def test_a_timer_without_a_deadline_is_dropped(bench: Bench, change: tuple
     step = await bench.timer(at)
     command, *words = change
     await bench.store.command(command, keys.run.key(bench.project, at["workflowId"]), *words)
-    await bench.report(step, "F", bench.planner.plan(step, Spec(""), Failure("no", "defect")))
+    await bench.report(step, "F", bench.planner.plan(step, InstanceSpec(""), Failure("no", "defect")))
     assert await bench.store.command("EXISTS", keys.step.key(bench.project, step.step)) == 0
 
 

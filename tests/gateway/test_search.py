@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coordinator.toolsets.gateway.rules.search import Entry, Index
+from coordinator.toolsets.gateway.rules.search import Index, SearchEntry
 from tests.gateway import plain
 
-PIPELINE = Entry(
+PIPELINE = SearchEntry(
     "deploy_pipeline",
     "workflow",
     "Deploy Pipeline",
@@ -18,7 +18,7 @@ PIPELINE = Entry(
     "Lint, test, build, and deploy a service.",
     "lint test ready_to_deploy deployed aborted run_lint run_tests deploy abort",
 )
-ISSUES = Entry(
+ISSUES = SearchEntry(
     "github.list_issues",
     "capability",
     "List GitHub issues",
@@ -111,7 +111,7 @@ ROUNDED = 1e-4
 """Scores are rounded; sums in another order may round differently."""
 texts = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
 entries = st.builds(
-    Entry,
+    SearchEntry,
     st.text(st.sampled_from("abdepl_.1"), min_size=1, max_size=8),
     st.sampled_from(["workflow", "capability"]),
     texts,
@@ -134,14 +134,16 @@ queries = st.lists(st.sampled_from((*WORDS, "depl", "dep", "isue", "e", "Deploy"
 )
 @example(
     [
-        Entry(".", "workflow", "deploy", [], [], "", "deploy"),
-        Entry("1", "workflow", "", ["deploy"], ["deploy"], "", "deploy"),
+        SearchEntry(".", "workflow", "deploy", [], [], "", "deploy"),
+        SearchEntry("1", "workflow", "", ["deploy"], ["deploy"], "", "deploy"),
     ],
     "deploy deploy depl",
     None,
     1,
 )
-def test_scores_and_order_match_the_plain_scorer(made: list[Entry], query: str, kind: str | None, limit: int) -> None:
+def test_scores_and_order_match_the_plain_scorer(
+    made: list[SearchEntry], query: str, kind: str | None, limit: int
+) -> None:
     expected = {}
     for entry in made:
         points = plain.score({name: entry.field(name) for name in plain.WEIGHTS}, query)

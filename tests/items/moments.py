@@ -9,7 +9,7 @@ from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.audit.states import WAITS
 from coordinator.toolsets.items.rules.classes import TERMINAL
-from coordinator.toolsets.items.rules.records import State, parts_of, state_of
+from coordinator.toolsets.items.rules.records import RecordState, parts_of, state_of
 from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client
@@ -40,13 +40,13 @@ async def fence_of(tools: Client, item: str) -> int:
     return (await state(tools, item)).fence
 
 
-async def state(tools: Client, item: str) -> State:
+async def state(tools: Client, item: str) -> RecordState:
     """The record of an item's state."""
     record = await tools.store.command("HGET", keys.item.key(tools.project, item.replace("-", "")), "w")
     return state_of(record.hex())
 
 
-async def set_state(tools: Client, item: str, **changes: Any) -> State:
+async def set_state(tools: Client, item: str, **changes: Any) -> RecordState:
     """Changes parts of the record, and nothing else; returns the new one."""
     changed = (await state(tools, item))._replace(**changes)
     await tools.store.command("HSET", keys.item.key(tools.project, item.replace("-", "")), "w", changed.packed())

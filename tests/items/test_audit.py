@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.store import keys
 from coordinator.store.record_layout import CLASS_SIZE
-from coordinator.toolsets.items.audit import SLICE, Report, audit
+from coordinator.toolsets.items.audit import SLICE, AuditReport, audit
 from tests.items.client import Client
 from tests.items.moments import lapse, set_state
 
@@ -41,7 +41,7 @@ async def a_bit_of_everything(tools: Client) -> dict[str, str]:
     return {name: text.replace("-", "") for name, text in ids.items()}
 
 
-async def audited(tools: Client) -> Report:
+async def audited(tools: Client) -> AuditReport:
     return await audit(tools.store, tools.project)
 
 
@@ -49,11 +49,11 @@ async def audited(tools: Client) -> Report:
 async def test_a_consistent_project_has_no_differences(tools: Client) -> None:
     await a_bit_of_everything(tools)
     report = await audited(tools)
-    assert report == Report(items=6, edges=3, claims=2)
+    assert report == AuditReport(items=6, edges=3, claims=2)
 
 
 async def test_an_empty_project_is_consistent(tools: Client) -> None:
-    assert await audited(tools) == Report()
+    assert await audited(tools) == AuditReport()
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ async def test_an_unlisted_queue_of_parked_claims_is_named(tools: Client) -> Non
 
 async def test_more_items_than_a_slice_are_all_checked(tools: Client) -> None:
     ids = await tools.add_many(2 * SLICE + 1)
-    assert await audited(tools) == Report(items=len(ids))
+    assert await audited(tools) == AuditReport(items=len(ids))
     for item in ids[:SLICE]:
         await tools.store.command("HSET", keys.item.key(tools.project, item.replace("-", "")), "d", 1)
     assert len((await audited(tools)).differences) == SLICE
@@ -179,7 +179,7 @@ async def test_more_items_than_a_slice_are_all_checked(tools: Client) -> None:
 async def test_other_projects_keys_are_not_read(tools: Client, elsewhere: Client) -> None:
     item = await elsewhere.add()
     await elsewhere.store.command("HSET", keys.item.key(elsewhere.project, item.replace("-", "")), "d", 2)
-    assert await audited(tools) == Report()
+    assert await audited(tools) == AuditReport()
     assert (await audited(elsewhere)).differences
 
 
@@ -210,7 +210,7 @@ async def test_a_history_of_answers_past_its_bound_is_named(tools: Client) -> No
     history = keys.answered.key(tools.project, "question")
     for _ in range(keys.MOST_ANSWERED):
         await tools.store.command("XADD", history, "*", "r", "row")
-    assert await audited(tools) == Report()
+    assert await audited(tools) == AuditReport()
     await tools.store.command("XADD", history, "*", "r", "row")
     told = f"has {keys.MOST_ANSWERED + 1} answers, of which at most {keys.MOST_ANSWERED} are to be kept"
     assert (await audited(tools)).differences == [("an:question", told)]

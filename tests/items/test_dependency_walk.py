@@ -7,23 +7,23 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.toolsets.items.rules.dependencies.graph import Edge, Graph, Walk
+from coordinator.toolsets.items.rules.dependencies.graph import Graph, StoredEdge, Walk
 
 VALUE = "0" * 32 + "-"
 CODES = {"BLOCKS": ("B", "b"), "IS_BLOCKED_BY": ("i", "I"), "RELATES_TO": ("R", "r")}
 
 
-def stored(edges: Mapping[tuple[int, int], str], items: int) -> dict[str, list[Edge]]:
+def stored(edges: Mapping[tuple[int, int], str], items: int) -> dict[str, list[StoredEdge]]:
     """Both ends of (blocker, blocked) -> type, as items hold them; of RELATES_TO (from, to)."""
-    held: dict[str, list[Edge]] = {str(item): [] for item in range(items)}
+    held: dict[str, list[StoredEdge]] = {str(item): [] for item in range(items)}
     for (first, second), type_name in edges.items():
         at_first, at_second = CODES[type_name]
-        held[str(first)].append(Edge(at_first, str(second), VALUE))
-        held[str(second)].append(Edge(at_second, str(first), VALUE))
+        held[str(first)].append(StoredEdge(at_first, str(second), VALUE))
+        held[str(second)].append(StoredEdge(at_second, str(first), VALUE))
     return held
 
 
-def walked(held: Mapping[str, list[Edge]], start: str, slice_size: int, ahead: bool, **limits: int) -> Graph:
+def walked(held: Mapping[str, list[StoredEdge]], start: str, slice_size: int, ahead: bool, **limits: int) -> Graph:
     walk = Walk(start, **limits)
     while wanted := walk.wanted(slice_size):
         found = {item: held[item] for item in wanted if item in held}
@@ -104,7 +104,7 @@ def test_the_walk_stops_at_its_limit_of_edges() -> None:
 
 def test_an_early_end_of_reads_keeps_the_items_of_an_incomplete_graph() -> None:
     walk = Walk("a", max_edges=2)
-    walk.add(walk.wanted(10), {"a": [Edge("B", "b", VALUE), Edge("B", "c", VALUE)]}, False)
+    walk.add(walk.wanted(10), {"a": [StoredEdge("B", "b", VALUE), StoredEdge("B", "c", VALUE)]}, False)
     assert walk.wanted(10) == []
     assert walk.graph() == Graph(["a", "b", "c"], 1, True)
 
@@ -118,10 +118,10 @@ def test_an_item_that_was_deleted_meanwhile_is_left_out() -> None:
 
 def test_an_apparent_cycle_between_reads_lists_each_item_once() -> None:
     held = {
-        "a": [Edge("B", "b", VALUE), Edge("B", "c", VALUE)],
-        "b": [Edge("b", "a", VALUE), Edge("B", "d", VALUE)],
-        "c": [Edge("b", "a", VALUE)],
-        "d": [Edge("B", "b", VALUE)],
+        "a": [StoredEdge("B", "b", VALUE), StoredEdge("B", "c", VALUE)],
+        "b": [StoredEdge("b", "a", VALUE), StoredEdge("B", "d", VALUE)],
+        "c": [StoredEdge("b", "a", VALUE)],
+        "d": [StoredEdge("B", "b", VALUE)],
     }
     chain, depth, truncated = walked(held, "a", 5, False)
     assert chain == ["a", "c", "b", "d"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.store import Script
-from coordinator.toolsets.items.store.query import Best, Listed, Pace
+from coordinator.toolsets.items.store.query import Best, Pace, ScannedItem
 from tests.items.client import Client, Json
 from tests.items.moments import ms
 from tests.items.query_world import set_creation
@@ -250,7 +250,7 @@ def test_the_pace_follows_the_duration_of_runs(monkeypatch: pytest.MonkeyPatch) 
 def test_only_the_best_are_kept(descending: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Best, "SLACK", 2)
     rng = random.Random(5)
-    rows = [Listed(f"{n:03}", rng.choice("abc"), rng.randrange(3)) for n in range(100)]
+    rows = [ScannedItem(f"{n:03}", rng.choice("abc"), rng.randrange(3)) for n in range(100)]
     expected = sorted(rows, key=lambda row: (-row.created, row.id))
     expected.sort(key=lambda row: row.key, reverse=descending)
     best = Best(7, descending)

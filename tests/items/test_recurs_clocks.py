@@ -14,8 +14,8 @@ import pytest
 
 from coordinator.store import Store, keys
 from coordinator.store.errors import ScriptFailure
-from coordinator.toolsets.items.rules.times.recurrence import PORTION, Plan, Recurrence, following, plan
-from coordinator.toolsets.items.store.recurring import Template
+from coordinator.toolsets.items.rules.times.recurrence import PORTION, OccurrencePlan, Recurrence, following, plan
+from coordinator.toolsets.items.store.recurring import DueTemplate
 from tests.items.attempts import must_be_sound
 from tests.items.client import Client
 from tests.items.clock_changes import HOUR, changes, counted, local, make_zone, one_of_each
@@ -121,7 +121,7 @@ def test_each_time_is_dealt_with_once_around_every_change_of_ten_years(part: int
 
 def test_a_clock_of_the_store_that_is_put_back_repeats_no_time() -> None:
     found, dealt = Recurrence("*/10 * * * *"), 1_800_000_000_000
-    assert plan(found, dealt, dealt - 3_600_000) == Plan([], dealt, dealt + 10 * MINUTE)
+    assert plan(found, dealt, dealt - 3_600_000) == OccurrencePlan([], dealt, dealt + 10 * MINUTE)
 
 
 @pytest.fixture
@@ -228,10 +228,10 @@ async def test_the_store_refuses_what_is_not_after_what_was_dealt_with(
     inner, key = item.replace("-", ""), keys.item.key(tools.project, item.replace("-", ""))
     recurs, dealt = [text.decode() for text in await tools.store.command("HMGET", key, "rc", "rn")]
     look, at = await look_at(tools, item), int(dealt)
-    todo = Plan([at + one for one in times], at + upto, at + DAY)
+    todo = OccurrencePlan([at + one for one in times], at + upto, at + DAY)
     monkeypatch.setattr("coordinator.toolsets.items.store.recurring.plan", lambda *_: todo)
     with pytest.raises(ScriptFailure, match="NOT_AFTER"):
-        await tools.claiming.claims.make(tools.project, at, [Template(inner, recurs, dealt, False)])
+        await tools.claiming.claims.make(tools.project, at, [DueTemplate(inner, recurs, dealt, False)])
     assert (await tools.store.command("HGET", key, "rn")).decode() == dealt
     assert (await look_at(tools, item), await occurrences(tools, item)) == (look, [])
 
@@ -241,8 +241,10 @@ async def test_the_next_look_at_a_template_is_not_in_the_past(tools: Client, mon
     inner, key = item.replace("-", ""), keys.item.key(tools.project, item.replace("-", ""))
     recurs, dealt = [text.decode() for text in await tools.store.command("HMGET", key, "rc", "rn")]
     now = await server_time(tools.store)
-    monkeypatch.setattr("coordinator.toolsets.items.store.recurring.plan", lambda *_: Plan([], now, now - DAY))
-    await tools.claiming.claims.make(tools.project, now, [Template(inner, recurs, dealt, False)])
+    monkeypatch.setattr(
+        "coordinator.toolsets.items.store.recurring.plan", lambda *_: OccurrencePlan([], now, now - DAY)
+    )
+    await tools.claiming.claims.make(tools.project, now, [DueTemplate(inner, recurs, dealt, False)])
     assert await look_at(tools, item) >= now
 
 

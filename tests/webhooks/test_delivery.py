@@ -17,7 +17,7 @@ from coordinator.store import Store, keys
 from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.webhooks import delivery, sender
 from coordinator.webhooks.metrics import LAG, STATES
-from coordinator.webhooks.records import DISABLE_SECONDS, Record, WebhookRecords
+from coordinator.webhooks.records import DISABLE_SECONDS, WebhookRecord, WebhookRecords
 from tests.items.client import Client, actor, fresh_id
 from tests.support.counts import counted
 from tests.support.wait import wait_until
@@ -27,7 +27,7 @@ from tests.webhooks.receiver import SECRET, Got, Receiver
 pytestmark = pytest.mark.anyio
 
 
-async def record(store: Store) -> Record:
+async def record(store: Store) -> WebhookRecord:
     (found,) = await WebhookRecords(store).read(["hook"])
     return found
 
@@ -161,10 +161,10 @@ def retry_after(seconds: str, status: int = 429) -> Any:
     return answer
 
 
-async def failed(store: Store) -> Record:
+async def failed(store: Store) -> WebhookRecord:
     """The record after the next failure."""
 
-    async def has() -> Record | None:
+    async def has() -> WebhookRecord | None:
         found = await record(store)
         return found if found.failures else None
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from coordinator.identity.keys import ssrf
-from coordinator.webhooks.sender import Certificates, Outcome, Sender
+from coordinator.webhooks.sender import Certificates, Sender, SendOutcome
 from tests.support.certificates import self_signed
 from tests.webhooks.receiver import Receiver, signed
 
 pytestmark = pytest.mark.anyio
 
 
-async def send(url: str, *, allow_private: bool = False) -> Outcome:
+async def send(url: str, *, allow_private: bool = False) -> SendOutcome:
     sender = Sender(url, allow_private, Certificates())
     try:
         return await sender.send(b"{}", signed())

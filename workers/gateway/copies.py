@@ -21,7 +21,7 @@ from coordinator.settings import Settings
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
 from coordinator.store.fleet.leader_lease import LeaderLeases
-from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, PAGE, AuditStore, Entry
+from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, PAGE, AuditEntry, AuditStore
 from workers.metrics import AUDIT_COPIES
 
 _log = structlog.get_logger(__name__)
@@ -92,7 +92,7 @@ class AuditCopies:
                 break
 
 
-def append_entries(file: Path, project: str, entries: Sequence[Entry]) -> None:
+def append_entries(file: Path, project: str, entries: Sequence[AuditEntry]) -> None:
     """Appends all lines or none. If the disk gets full, the part that was written is removed again.
 
     Raises:
@@ -120,7 +120,7 @@ def append_entries(file: Path, project: str, entries: Sequence[Entry]) -> None:
         os.close(descriptor)
 
 
-def _line(project: str, entry: Entry) -> bytes:
+def _line(project: str, entry: AuditEntry) -> bytes:
     shown = {"project": project, **msgspec.to_builtins(entry)}
     del shown["position"]
     return msgspec.json.encode(shown)

@@ -24,7 +24,7 @@ from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.flows.rules.spec import as_given, unpack
-from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, FlowStore, Listed
+from coordinator.toolsets.flows.store.flows import FlowList, FlowRecord, FlowRow, FlowStore
 from coordinator.wording import counted, printable
 
 _WIDE = 2_000
@@ -56,7 +56,7 @@ def show_list(
 ) -> int:
     check_range("--limit", limit, 1, 10_000)
 
-    async def found(store: Store) -> tuple[Listed, str]:
+    async def found(store: Store) -> tuple[FlowList, str]:
         listed = await FlowStore(store, loaded.settings).list(project, limit=limit + 1, status=status, name=name)
         return listed, "" if listed.rows else await unwritten(store, project)
 
@@ -116,7 +116,7 @@ def show(
     return Exit.OK
 
 
-async def _told(fleet: Fleet, most: int, status: str | None, name: str) -> Listed:
+async def _told(fleet: Fleet, most: int, status: str | None, name: str) -> FlowList:
     """The newest workflows, from the tool: at most so many, those that the caller may see."""
     rows: list[FlowRow] = []
     page = _PAGE
@@ -125,7 +125,7 @@ async def _told(fleet: Fleet, most: int, status: str | None, name: str) -> Liste
         answer = await fleet.call("workflow_list", asked | ({"before": rows[-1].id} if rows else {}))
         page = len(answer["result"])
         rows += [_row(one) for one in answer["result"]]
-    return Listed(rows[:most])
+    return FlowList(rows[:most])
 
 
 def _row(told: dict[str, Any]) -> FlowRow:

@@ -26,7 +26,7 @@ from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
-from coordinator.toolsets.gateway.store.audit import Asked, AuditStore, Entry
+from coordinator.toolsets.gateway.store.audit import AuditEntry, AuditStore, PendingApproval
 from coordinator.toolsets.timestamp import iso
 from coordinator.wording import printable
 
@@ -54,7 +54,7 @@ def audit(
 ) -> int:
     check_range("--count", count, 1, 100_000)
 
-    def wanted(entry: Entry) -> bool:
+    def wanted(entry: AuditEntry) -> bool:
         return (
             (not workflow or entry.workflow_id == workflow)
             and (not correlation or entry.correlation_id == correlation)
@@ -92,7 +92,7 @@ def approvals(
     queue: Annotated[str, Parameter(help="Only those of this queue.")] = "",
     format: Format = "text",
 ) -> int:
-    async def still_open(store: Store) -> list[Asked]:
+    async def still_open(store: Store) -> list[PendingApproval]:
         found = await AuditStore(store, loaded.settings).open_approvals(project)
         if not found:
             await _hint(store, project)
@@ -160,11 +160,11 @@ async def _hint(store: Store, project: str) -> None:
         print(f"fleet: {why}", file=sys.stderr)
 
 
-async def _last(records: AuditStore, project: str, count: int, filtered: bool) -> list[Entry]:
+async def _last(records: AuditStore, project: str, count: int, filtered: bool) -> list[AuditEntry]:
     """The last entries; with a filter, all that are kept."""
     if not filtered:
         return await records.newest(project, count)
-    found: list[Entry] = []
+    found: list[AuditEntry] = []
     position = ""
     for _ in range(_MAX_PAGES):
         page = await records.read(project, position, 5_000)
@@ -175,7 +175,7 @@ async def _last(records: AuditStore, project: str, count: int, filtered: bool) -
     return found
 
 
-def _print(entry: Entry, format: str) -> None:
+def _print(entry: AuditEntry, format: str) -> None:
     if format == "json":
         shown = msgspec.to_builtins(entry)
         del shown["position"]

@@ -18,11 +18,11 @@ from coordinator.console.view import Asked, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.definitions import Checkpoint
 from coordinator.toolsets.flows.store.gates import WaitingGate
-from coordinator.toolsets.gateway.decisions import Answer, Evidence, OpenApproval
+from coordinator.toolsets.gateway.decisions import AnswerChoice, Evidence, OpenApproval
 from coordinator.toolsets.gateway.rules.guards import HUMAN
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.times.instants import instant
-from coordinator.toolsets.sessions.rules.answers import Kept
+from coordinator.toolsets.sessions.rules.answers import KeptAnswer
 from coordinator.toolsets.sessions.tools.people import SeenSession
 
 MOST_SHOWN = 64 * 1024
@@ -86,14 +86,14 @@ def approval(asked: Asked, one: OpenApproval) -> Iterator[Node]:
     yield answers(asked, one.workflow, one.version, one.answers)
 
 
-def answers(asked: Asked, workflow: str, version: int, found: Sequence[Answer]) -> Node:
+def answers(asked: Asked, workflow: str, version: int, found: Sequence[AnswerChoice]) -> Node:
     """The transitions by which people may leave a state, each with its form."""
     if not found:
         return None
     return [h3["Answers"], ul(".answers")[(li[_answer(asked, workflow, version, one)] for one in found)]]
 
 
-def _answer(asked: Asked, workflow: str, version: int, one: Answer) -> Node:
+def _answer(asked: Asked, workflow: str, version: int, one: AnswerChoice) -> Node:
     fails = bool(one.targets) and one.targets[0].outcome == "failure"
     leads = [
         ["leads to ", span(".state")[plain(target.state)], f" ({target.outcome})" if target.outcome else None]
@@ -181,7 +181,7 @@ def last_answer(one: SeenSession) -> Node:
     return p(".answered")[given(last), ", ", ago(last.at)]
 
 
-def given(answer: Kept) -> Node:
+def given(answer: KeptAnswer) -> Node:
     """Who has answered a checkpoint, and how."""
     said, way = answer.given, answer.given.option or answer.given.how.replace("_", " ")
     via = " (an agent's client was asked, and may have answered by itself)" if said.via else ""

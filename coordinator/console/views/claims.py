@@ -16,9 +16,9 @@ from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store.boards import rows
 from coordinator.toolsets.items.store.boards.claim_lists import (
-    Claim,
     ClaimList,
     HeldBackList,
+    LiveClaim,
     read_claims,
     read_held_back,
 )  # fmt: skip
@@ -105,7 +105,7 @@ def _item(project: str, item: rows.Row) -> Iterator[Node]:
     ]
 
 
-def _claim(asked: Asked, claim: Claim) -> Iterator[Node]:
+def _claim(asked: Asked, claim: LiveClaim) -> Iterator[Node]:
     item = claim.row
     yield from _item(asked.project, item)
     yield cell("agent")[

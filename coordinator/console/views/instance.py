@@ -14,11 +14,11 @@ from coordinator.console.parts import ago, chip, left, number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
 from coordinator.errors import ToolFailure
 from coordinator.settings.sections.gateway.model import State, Transition, Workflow
-from coordinator.toolsets.gateway.decisions import Answer, evidence_of
+from coordinator.toolsets.gateway.decisions import AnswerChoice, evidence_of
 from coordinator.toolsets.gateway.rules.graph import targets
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.snapshot import Snapshot
-from coordinator.toolsets.gateway.store.audit import Entry, OwnEntries
+from coordinator.toolsets.gateway.store.audit import AuditEntry, OwnEntries
 from coordinator.toolsets.gateway.store.instances import Instance
 from coordinator.toolsets.items.rules.times.instants import instant
 
@@ -27,11 +27,11 @@ _SHOWN = 200
 _decode = msgspec.json.decode
 
 
-async def _read(asked: Asked) -> tuple[Snapshot, list[Answer]]:
+async def _read(asked: Asked) -> tuple[Snapshot, list[AnswerChoice]]:
     """The instance; regions that are read at the same position share it. Raises ToolFailure."""
     who = Principal.of(asked.viewer.caller)
 
-    async def make() -> tuple[Snapshot, list[Answer]] | None:
+    async def make() -> tuple[Snapshot, list[AnswerChoice]] | None:
         return await asked.reads.admitted(
             asked.project, lambda: asked.reads.decisions.instance(asked.project, asked.id, who)
         )
@@ -176,7 +176,7 @@ async def _audit(asked: Asked) -> Rows:
     return Rows(rows, head=[span(".dim")[told], a(href=asked.url(before=None))["the last ones"] if start else None])
 
 
-def _entry(one: Entry) -> Iterator[Node]:
+def _entry(one: AuditEntry) -> Iterator[Node]:
     yield span[ago(instant(one.at, "at"))]
     yield span(".state")[plain(one.type)]
     yield span[plain(one.actor)]

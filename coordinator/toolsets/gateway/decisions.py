@@ -32,7 +32,7 @@ MOST = 50
 _decode = msgspec.json.Decoder().decode
 
 
-class Target(NamedTuple):
+class AnswerTarget(NamedTuple):
     """A state that an answer may lead to."""
 
     state: str
@@ -41,13 +41,13 @@ class Target(NamedTuple):
     """success or failure, if the workflow ends there; else empty."""
 
 
-class Answer(NamedTuple):
+class AnswerChoice(NamedTuple):
     """A transition by which people may answer."""
 
     transition: str
     title: str
     description: str
-    targets: list[Target]
+    targets: list[AnswerTarget]
     """The state that it leads to, and those of its branches."""
     input_schema: dict[str, Any] | None
     """JSON Schema of its arguments; None: there are none."""
@@ -94,7 +94,7 @@ class OpenApproval(NamedTuple):
     """When the instance times out; 0: never."""
     operation: str
     """The transition in progress, after which one can answer; empty: none."""
-    answers: list[Answer]
+    answers: list[AnswerChoice]
 
     @property
     def refusal(self) -> str:
@@ -145,12 +145,12 @@ class Decisions:
         """
         page = await self._audit.approvals(project, False, after, min(limit, MOST))
         workflows = list(dict.fromkeys(row.workflow for row in page.rows))
-        found = await asyncio.gather(*(self._snapshot(project, one) for one in workflows))
-        snapshots = dict(zip(workflows, found, strict=True))
-        shown = (_open(row, snapshots[row.workflow], who) for row in page.rows)
-        return OpenPage(page.now, page.next, [one for one in shown if one is not None])
+        read = await asyncio.gather(*(self._snapshot(project, one) for one in workflows))
+        snapshots = dict(zip(workflows, read, strict=True))
+        approvals = (_open(row, snapshots[row.workflow], who) for row in page.rows)
+        return OpenPage(page.now, page.next, [one for one in approvals if one is not None])
 
-    async def instance(self, project: str, id: str, who: Principal) -> tuple[Snapshot, list[Answer]] | None:
+    async def instance(self, project: str, id: str, who: Principal) -> tuple[Snapshot, list[AnswerChoice]] | None:
         """An instance, and the transitions by which people may leave its state; None: there is none of this id."""
         snapshot = await self._snapshot(project, id)
         return None if snapshot is None else (snapshot, answers(snapshot, who))
@@ -171,23 +171,23 @@ class Decisions:
 
     async def approval(self, project: str, id: str, who: Principal) -> tuple[Answered, OpenApproval | None] | None:
         """An approval, and what is needed to answer it if it is open; None: there is none of this id."""
-        found = await self._audit.approval(project, id) if APPROVAL.fullmatch(id) else None
-        if found is None:
+        record = await self._audit.approval(project, id) if APPROVAL.fullmatch(id) else None
+        if record is None:
             return None
-        if found.status != "pending":
-            return found, None
-        row = ListedApproval(**msgspec.structs.asdict(found), id=id)
-        shown = _open(row, await self._snapshot(project, found.workflow), who)
-        if shown is None:
+        if record.status != "pending":
+            return record, None
+        row = ListedApproval(**msgspec.structs.asdict(record), id=id)
+        approval = _open(row, await self._snapshot(project, record.workflow), who)
+        if approval is None:
             # The instance has moved on meanwhile, perhaps to another approval.
             return (again, None) if (again := await self._audit.approval(project, id)) else None
-        return found, shown
+        return record, approval
 
     async def answer(
         self,
         project: str,
         who: Principal,
-        asked: OpenApproval,
+        approval: OpenApproval,
         transition: str,
         arguments: dict[str, Any],
         request: IdempotencyKey = NO_KEY,
@@ -195,16 +195,16 @@ class Decisions:
         """Answers an approval as it was shown, and waits for the end of the operation.
 
         Args:
-            asked: only if the instance has its version still.
+            approval: only if the instance has its version still.
             transition: the ``transition`` of one of its answers.
 
         Raises:
             Rejected: with one of the gateway's codes.
         """
-        if problem := asked.problem(transition):
+        if problem := approval.problem(transition):
             raise Rejected(checks.INVALID, problem)
         submit = SubmitRequest(
-            project, who, asked.workflow, asked.version, transition, arguments, request, new_operation()
+            project, who, approval.workflow, approval.version, transition, arguments, request, new_operation()
         )
         return await self._operations.submit(submit)
 
@@ -247,11 +247,11 @@ def _open(row: ListedApproval, snapshot: Snapshot | None, who: Principal) -> Ope
     )
 
 
-def answers(snapshot: Snapshot, who: Principal) -> list[Answer]:
+def answers(snapshot: Snapshot, who: Principal) -> list[AnswerChoice]:
     """The transitions by which people may leave the state that an instance is in, and whether this principal may."""
     workflow, at = snapshot.workflow, snapshot.circumstances(who)
     requesters = [one.requester for one in snapshot.instance.approvals if one.distinct]
-    found = []
+    choices = []
     for name, one in workflow.states[snapshot.instance.state].transitions.items():
         if one.actor != HUMAN:
             continue
@@ -259,12 +259,14 @@ def answers(snapshot: Snapshot, who: Principal) -> list[Answer]:
         failing = next((guard for guard in one.guards if guards.refused([guard], at)), None)
         refusal = rejected.message if rejected else guards.sentence(failing) if failing else ""
         reached = [
-            Target(target, workflow.states[target].description, machine.outcome_of(workflow, target))
+            AnswerTarget(target, workflow.states[target].description, machine.outcome_of(workflow, target))
             for target in dict.fromkeys(targets(one))
         ]
         arguments = machine.prefilled(one, at.scope)
-        found.append(Answer(name, one.title or name, one.description, reached, one.input_schema, arguments, refusal))
-    return found
+        choices.append(
+            AnswerChoice(name, one.title or name, one.description, reached, one.input_schema, arguments, refusal)
+        )
+    return choices
 
 
 def evidence_of(text: str) -> Evidence:

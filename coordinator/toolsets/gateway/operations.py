@@ -29,7 +29,7 @@ from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.rules.task import Task, ending_of
 from coordinator.toolsets.gateway.snapshot import Snapshot, cancelled, retry_ms, timed_out
 from coordinator.toolsets.gateway.store.audit import AuditStore
-from coordinator.toolsets.gateway.store.instances import Begun, InstanceStore, NewInstance
+from coordinator.toolsets.gateway.store.instances import BegunTransition, InstanceStore, NewInstance
 from coordinator.toolsets.metrics import RESTARTS_OF_OPERATIONS
 
 LOSER_SECONDS = 2.0
@@ -68,8 +68,7 @@ class StartRequest(NamedTuple):
     definition: str
     """Key in the bundle."""
     packed: Packed
-    given: dict[str, Any]
-    """The input."""
+    input: dict[str, Any]
     request: IdempotencyKey = NO_KEY
     capability: str = ""
     """For a session: the capability. It is called at once if there are arguments."""
@@ -163,12 +162,12 @@ class Operations:
         if seen is None:
             return True
         key = seen.bundle, seen.name, transition
-        found = self._executes.get(key)
-        if found is None:
+        executes = self._executes.get(key)
+        if executes is None:
             if len(self._executes) >= _MOST_SEEN:
                 self._executes.clear()
-            found = self._executes[key] = machine.executes(seen.workflow, transition)
-        return found and not self.durations.quick(key)
+            executes = self._executes[key] = machine.executes(seen.workflow, transition)
+        return executes and not self.durations.quick(key)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -207,91 +206,91 @@ class Operations:
 
     # --- starting ---------------------------------------------------------------------------------
 
-    async def start(self, asked: StartRequest) -> Snapshot:
+    async def start(self, request: StartRequest) -> Snapshot:
         """Starts an instance, and waits for the end of the operation if asked to."""
-        packed = asked.packed
-        workflow = packed.bundle.definitions[asked.definition]
+        packed = request.packed
+        workflow = packed.bundle.definitions[request.definition]
         task = Task(
             op=new_operation(),
             kind="start",
-            workflow=asked.new_id or new_workflow(),
-            definition=asked.definition,
-            principal=asked.principal,
-            input=asked.given,
-            nesting=asked.nesting,
-            owner=asked.owner,
+            workflow=request.new_id or new_workflow(),
+            definition=request.definition,
+            principal=request.principal,
+            input=request.input,
+            nesting=request.nesting,
+            owner=request.owner,
             state=workflow.initial_state,
             version=1,
             context=dict(workflow.initial_context),
-            then=asked.capability if asked.arguments is not None else "",
-            then_arguments=asked.arguments or {},
+            then=request.capability if request.arguments is not None else "",
+            then_arguments=request.arguments or {},
         )
         new = NewInstance(
             id=task.workflow,
-            definition=asked.definition,
-            creator=asked.principal.id,
+            definition=request.definition,
+            creator=request.principal.id,
             bundle=packed,
-            input=_encode(asked.given).decode(),
+            input=_encode(request.input).decode(),
             timeout_ms=workflow.timeout_ms or 0,
-            parent=asked.parent,
-            nesting=asked.nesting,
-            session_ms=asked.session_ms,
+            parent=request.parent,
+            nesting=request.nesting,
+            session_ms=request.session_ms,
             transition=task.then,
-            owner="" if asked.session_ms else asked.owner,
+            owner="" if request.session_ms else request.owner,
         )
         advance = planner.start(packed.bundle, task)
-        if asked.wait and advance.next is not None:
+        if request.wait and advance.next is not None:
             await self._listener.ready()
-        with self._listener.expecting(asked.project, new.id) as changed:
-            waiter = self._listener.process if asked.wait else ""
-            found, operation = await self._instances.start(asked.project, asked.request, waiter, new, advance)
-            if found != new.id:
+        with self._listener.expecting(request.project, new.id) as changed:
+            waiter = self._listener.process if request.wait else ""
+            instance, operation = await self._instances.start(request.project, request.request, waiter, new, advance)
+            if instance != new.id:
                 # The request id was used before, so the answer is about the instance of that call.
                 changed = asyncio.Event()
-            seconds = self._wait_seconds(packed.bundle, asked) if asked.wait else 0.0
-            key = (packed.hash, asked.definition, asked.capability) if advance.next is not None else None
-            return await self._finished(asked.project, found, operation, changed, seconds, key)
+            seconds = self._wait_seconds(packed.bundle, request) if request.wait else 0.0
+            key = (packed.hash, request.definition, request.capability) if advance.next is not None else None
+            return await self._finished(request.project, instance, operation, changed, seconds, key)
 
-    async def refuse(self, project: str, principal: Principal, definition: str, asked: str, why: Rejected) -> None:
+    async def refuse(self, project: str, principal: Principal, definition: str, capability: str, why: Rejected) -> None:
         """Records in the audit that a start was refused.
 
         Args:
-            asked: the capability that was to be called; empty: none.
+            capability: the capability that was to be called; empty: none.
         """
         if why.code != checks.NO_DEFINITION:
-            events = checks.refusal_events(asked, why, definitionId=definition)
+            events = checks.refusal_events(capability, why, definitionId=definition)
             await self._audit.write(project, events, operation=new_operation(), actor=principal.id)
 
     # --- advancing --------------------------------------------------------------------------------
 
-    async def submit(self, asked: SubmitRequest) -> Snapshot:
+    async def submit(self, request: SubmitRequest) -> Snapshot:
         """Takes a transition, and waits for the end of the operation.
 
         Raises:
             Rejected: with one of the gateway's codes.
         """
         try:
-            snapshot = await self._submitted(asked)
+            snapshot = await self._submitted(request)
         except Rejected as rejected:
             SUBMITS.labels(rejected.code).inc()
             if rejected.code != checks.NO_WORKFLOW:
                 await self._audit.write(
-                    asked.project,
-                    checks.refusal_events(asked.transition, rejected),
-                    workflow=asked.workflow,
-                    operation=asked.operation,
-                    actor=asked.principal.id,
+                    request.project,
+                    checks.refusal_events(request.transition, rejected),
+                    workflow=request.workflow,
+                    operation=request.operation,
+                    actor=request.principal.id,
                 )
             raise
-        if not asked.request.replayed:
+        if not request.request.replayed:
             failed = snapshot.ending.error if snapshot.ending is not None else None
             SUBMITS.labels(failed.code if failed is not None else "ok").inc()
         return snapshot
 
-    async def _submitted(self, asked: SubmitRequest) -> Snapshot:
-        project, workflow = asked.project, asked.workflow
+    async def _submitted(self, request: SubmitRequest) -> Snapshot:
+        project, workflow = request.project, request.workflow
         began = asyncio.get_running_loop().time()
-        if (repeated := await self._repeated(asked)) is not None:
+        if (repeated := await self._repeated(request)) is not None:
             return repeated
         loop = asyncio.get_running_loop()
         until: float | None = None
@@ -302,10 +301,10 @@ class Operations:
                 snapshot = await self.get(project, workflow, self._listener.process)
                 instance = snapshot.instance
                 # Another call was faster, perhaps an earlier attempt of this one.
-                overtaken = bool(instance.operation) or instance.version != asked.expected
-                if overtaken and (repeated := await self._repeated(asked)) is not None:
+                overtaken = bool(instance.operation) or instance.version != request.expected
+                if overtaken and (repeated := await self._repeated(request)) is not None:
                     return repeated
-                if instance.operation and instance.version == asked.expected and not self._listener.closed:
+                if instance.operation and instance.version == request.expected and not self._listener.closed:
                     # If the other one succeeds, this one is stale; if it fails, this one can begin.
                     await self._listener.ready()
                     until = until or loop.time() + LOSER_SECONDS
@@ -315,48 +314,48 @@ class Operations:
                         continue
                 rounds += 1
                 try:
-                    begun = await self._begin(asked, snapshot)
+                    begun = await self._begin(request, snapshot)
                 except Rejected as rejected:
                     rejected.snapshot = snapshot
                     raise
                 if begun.what == "begun":
-                    seconds = self._wait_seconds(snapshot.bundle, asked, began)
-                    key = instance.bundle, instance.definition, asked.transition
+                    seconds = self._wait_seconds(snapshot.bundle, request, began)
+                    key = instance.bundle, instance.definition, request.transition
                     return await self._finished(project, workflow, begun.operation, changed, seconds, key)
                 RESTARTS_OF_OPERATIONS.labels("workflow.submit").inc()
         raise _keeps_changing()
 
-    async def _begin(self, asked: SubmitRequest, snapshot: Snapshot) -> Begun:
+    async def _begin(self, request: SubmitRequest, snapshot: Snapshot) -> BegunTransition:
         instance = snapshot.instance
-        if instance.version != asked.expected:
-            raise checks.stale(asked.expected, instance.version)
+        if instance.version != request.expected:
+            raise checks.stale(request.expected, instance.version)
         if instance.ended:
             raise Rejected(checks.INVALID, f"The workflow has ended in state {instance.state!r}.")
         if instance.operation:
-            raise checks.busy(asked.expected, instance.version, instance.transition, retry_ms(instance))
+            raise checks.busy(request.expected, instance.version, instance.transition, retry_ms(instance))
         fired = await apart(
-            asked.arguments,
+            request.arguments,
             checks.fired,
             snapshot.workflow,
             instance.state,
-            asked.transition,
-            asked.arguments,
-            snapshot.circumstances(asked.principal),
+            request.transition,
+            request.arguments,
+            snapshot.circumstances(request.principal),
             [one.requester for one in instance.approvals if one.distinct],
         )
-        task = snapshot.task(asked.operation, "submit", asked.principal)
-        task.transition, task.arguments, task.via = asked.transition, fired.arguments, asked.via
+        task = snapshot.task(request.operation, "submit", request.principal)
+        task.transition, task.arguments, task.via = request.transition, fired.arguments, request.via
         if instance.session_ms:
-            task.owner = asked.owner
+            task.owner = request.owner
         advance = planner.submit(snapshot.bundle, task, fired.guards)
         if advance.next is not None:
             await self._listener.ready()
         return await self._instances.begin(
-            asked.project, asked.request, self._listener.process, snapshot.id, asked.transition, advance
+            request.project, request.request, self._listener.process, snapshot.id, request.transition, advance
         )
 
-    async def _repeated(self, asked: SubmitRequest) -> Snapshot | None:
-        return await self.repeated(asked.project, asked.request, asked, asked.workflow)
+    async def _repeated(self, request: SubmitRequest) -> Snapshot | None:
+        return await self.repeated(request.project, request.request, request, request.workflow)
 
     async def repeated(
         self, project: str, request: IdempotencyKey, haste: Haste, workflow: str = ""

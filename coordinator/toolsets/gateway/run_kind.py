@@ -68,7 +68,7 @@ class Commit(Plan, array_like=True, frozen=True):
     """For a timeout: the ending of the operation that it stops."""
 
 
-class Spec(Struct):
+class InstanceSpec(Struct):
     """The definitions of an instance; None if this worker has not read them yet."""
 
     hash: str
@@ -86,12 +86,12 @@ class GatewayPlanner:
         self._instances = instances
         self._rights = rights
 
-    def load(self, spec: bytes) -> Spec:
+    def load(self, spec: bytes) -> InstanceSpec:
         """Takes the hash of the definitions. Their text is read on first use."""
         found = spec.decode()
-        return Spec(found, self._instances.known(found))
+        return InstanceSpec(found, self._instances.known(found))
 
-    async def prepare(self, step: StepRun, spec: Spec) -> Work | Outcome:
+    async def prepare(self, step: StepRun, spec: InstanceSpec) -> Work | Outcome:
         """The call of the attempt, or the outcome if it is known already."""
         bundle = await self._bundle(step.project, spec)
         if step.key == DEADLINE:
@@ -118,7 +118,7 @@ class GatewayPlanner:
             return Failure(str(unresolved), "permanent_error", retryable=False)
         return _job(executor.kind or "noop", task, bundle, spec.hash, call, reliability)
 
-    def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
+    def plan(self, step: StepRun, spec: InstanceSpec, outcome: Outcome) -> Plan:
         """Plans the advance. If the definitions are not loaded yet, the outcome comes again as a step of its own."""
         if step.key == DEADLINE:
             return self._timeout(outcome)
@@ -158,7 +158,7 @@ class GatewayPlanner:
             late=late,
         )
 
-    async def _bundle(self, project: str, spec: Spec) -> Bundle:
+    async def _bundle(self, project: str, spec: InstanceSpec) -> Bundle:
         if spec.bundle is None:
             spec.bundle = await self._instances.bundle(project, spec.hash)
         if spec.bundle is None:

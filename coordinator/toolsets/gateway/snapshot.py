@@ -11,15 +11,15 @@ from coordinator.settings.sections.gateway.model import Workflow
 from coordinator.toolsets.gateway.rules import checks, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.guards import SYSTEM, Circumstances, Principal
-from coordinator.toolsets.gateway.rules.results import Kept
+from coordinator.toolsets.gateway.rules.results import KeptValue
 from coordinator.toolsets.gateway.rules.scope import Scope
-from coordinator.toolsets.gateway.rules.task import Advance, Ending, Event, Problem, Task
+from coordinator.toolsets.gateway.rules.task import Advance, Ending, Event, OperationProblem, Task
 from coordinator.toolsets.gateway.store.instances import Instance
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _counts = msgspec.json.Decoder(dict[str, int]).decode
-_kept = msgspec.json.Decoder(list[Kept]).decode
+_kept = msgspec.json.Decoder(list[KeptValue]).decode
 
 
 CANCELLED = "cancelled"
@@ -41,7 +41,7 @@ class Snapshot(NamedTuple):
         return self.bundle.definitions[self.instance.definition]
 
     @property
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[KeptValue]:
         """The values that are kept whole now, the oldest first."""
         return _kept(self.instance.kept)
 
@@ -89,7 +89,7 @@ def timed_out(snapshot: Snapshot) -> tuple[Advance, str]:
         state=on_timeout.target if on_timeout is not None else instance.state,
         version=instance.version + 1,
         context=task.context,
-        error=Problem(code=stale.code, message=stale.message, details={"timedOut": True}),
+        error=OperationProblem(code=stale.code, message=stale.message, details={"timedOut": True}),
     )
     return advance, _encode(late).decode()
 
@@ -97,7 +97,7 @@ def timed_out(snapshot: Snapshot) -> tuple[Advance, str]:
 def cancelled(snapshot: Snapshot, principal: Principal) -> Advance:
     """Plans the end of the operation in progress, because its caller has cancelled it. What it has committed stays."""
     instance = snapshot.instance
-    problem = Problem(
+    problem = OperationProblem(
         code="EXECUTOR_FAILED",
         message=f"The transition {instance.transition!r} was cancelled by its caller.",
         details={"errorClass": CANCELLED},

@@ -2,7 +2,7 @@
 purpose:   Reads the records of webhooks.
 guarantee: All of one moment.
 args:      names...
-reply:     of each Record (records.py), in order; of one that has none with an empty project
+reply:     of each WebhookRecord (records.py), in order; of one that has none with an empty project
 errors:    none
 --]]
 local read = require 'read'

@@ -3,7 +3,7 @@ purpose:   Pauses a webhook, or has it go on at once, whatever it has failed at.
 guarantee: Its position stays, so nothing is left out.
 args:      run.events_max name project status
            status = active or paused
-reply:     Record (records.py), as it was before
+reply:     WebhookRecord (records.py), as it was before
 errors:    none
 full:      a record is small, and operators must be able to stop deliveries
 --]]

@@ -36,75 +36,75 @@ def edges(step: Step) -> Iterator[tuple[str, str]]:
         yield "join", step.join
 
 
-def check(found: Mapping[str, Step], problems: Problems) -> dict[str, Step]:
+def check(steps: Mapping[str, Step], problems: Problems) -> dict[str, Step]:
     """Reports all problems of the graph. Returns the steps, with ``fork`` filled in."""
-    _check_names(found, problems)
-    _check_references(found, problems)
-    cyclic = _check_cycles(found, problems)
-    regions = _regions(found, problems)
-    if START in found:
-        for key in found:
+    _check_names(steps, problems)
+    _check_references(steps, problems)
+    cyclic = _check_cycles(steps, problems)
+    regions = _regions(steps, problems)
+    if START in steps:
+        for key in steps:
             if key not in regions:
                 problems.add(place(key), "cannot be reached from start")
-    _check_joins(found, regions, problems)
-    checked = dict(found)
+    _check_joins(steps, regions, problems)
+    checked = dict(steps)
     for key, region in regions.items():
-        step = found[key]
+        step = steps[key]
         if step.join is not None and region and not cyclic:
             checked[key] = msgspec.structs.replace(step, fork=region[-1][0])
     return checked
 
 
-def check_results(found: Mapping[str, Step], problems: Problems) -> None:
+def check_results(steps: Mapping[str, Step], problems: Problems) -> None:
     """Reports template tokens that use the result of a step that is not a predecessor."""
-    keys = {step.name: key for key, step in found.items()}
+    keys = {step.name: key for key, step in steps.items()}
     behind: dict[str, set[str]] = {}
-    for key, step in found.items():
+    for key, step in steps.items():
         for where, token in templates.tokens(step.args):
-            asked = templates.reference(token)
-            source = keys.get(asked.step) if asked is not None and asked.step else None
+            target = templates.reference(token)
+            source = keys.get(target.step) if target is not None and target.step else None
             if source is not None and source not in behind:
-                behind[source] = _behind(found, source)
+                behind[source] = _behind(steps, source)
             if source is not None and key not in behind[source]:
                 problems.add(
-                    place(key, where), f"{{{{{token[:80]}}}}}: {found[source].name!r} does not come before this step"
+                    place(key, where), f"{{{{{token[:80]}}}}}: {steps[source].name!r} does not come before this step"
                 )
 
 
-def _behind(found: Mapping[str, Step], key: str) -> set[str]:
+def _behind(steps: Mapping[str, Step], key: str) -> set[str]:
     seen: set[str] = set()
-    pending = [target for _, target in edges(found[key])]
+    pending = [target for _, target in edges(steps[key])]
     while pending:
         target = pending.pop()
-        if target in found and target not in seen:
+        if target in steps and target not in seen:
             seen.add(target)
-            pending += [after for _, after in edges(found[target])]
+            pending += [after for _, after in edges(steps[target])]
     return seen
 
 
-def _check_names(found: Mapping[str, Step], problems: Problems) -> None:
+def _check_names(steps: Mapping[str, Step], problems: Problems) -> None:
     owners: dict[str, str] = {}
-    for key, step in found.items():
+    for key, step in steps.items():
         if step.name in owners:
             problems.add(place(key, "name"), f"{step.name!r} is also the name of {place(owners[step.name])}")
-        elif step.name != key and step.name in found and found[step.name].name != step.name:
+        elif step.name != key and step.name in steps and steps[step.name].name != step.name:
             problems.add(place(key, "name"), f"{step.name!r} is the key of another step")
         owners.setdefault(step.name, key)
 
 
-def _check_references(found: Mapping[str, Step], problems: Problems) -> None:
-    keys = {step.name: key for key, step in found.items()}
-    for key, step in found.items():
+def _check_references(steps: Mapping[str, Step], problems: Problems) -> None:
+    keys = {step.name: key for key, step in steps.items()}
+    for key, step in steps.items():
         for field, target in edges(step):
-            if target in found:
+            if target in steps:
                 continue
             if target in keys:
                 problems.add(place(key, field), f"{target!r} is the name of a step; its key is {keys[target]!r}")
             else:
-                problems.unknown(place(key, field), "step", target, found)
+                problems.unknown(place(key, field), "step", target, steps)
 
 
-def _check_cycles(found: Mapping[str, Step], problems: Problems) -> bool:
+def _check_cycles(steps: Mapping[str, Step], problems: Problems) -> bool:
     """Reports each cycle with its path. Returns whether there is one."""
     done: set[str] = set()
     way: list[str] = []
@@ -114,32 +114,32 @@ def _check_cycles(found: Mapping[str, Step], problems: Problems) -> bool:
         # The recursion is at most as deep as the longest path, so at most MAX_STEPS.
         nonlocal cyclic
         way.append(key)
-        for _, target in edges(found[key]):
+        for _, target in edges(steps[key]):
             if target in way:
                 cyclic = True
                 around = [*way[way.index(target) :], target]
                 problems.add(place(key), f"leads back to an earlier step: {' > '.join(around)}; flows have no loops")
-            elif target in found and target not in done:
+            elif target in steps and target not in done:
                 visit(target)
         way.pop()
         done.add(key)
 
-    for root in found:
+    for root in steps:
         if root not in done:
             visit(root)
     return cyclic
 
 
-def _regions(found: Mapping[str, Step], problems: Problems) -> dict[str, Region]:
+def _regions(steps: Mapping[str, Step], problems: Problems) -> dict[str, Region]:
     """The region of each step reachable from start."""
-    regions: dict[str, Region] = {START: ()} if START in found else {}
+    regions: dict[str, Region] = {START: ()} if START in steps else {}
     clashes: set[str] = set()
     pending = deque(regions)
     while pending:
         key = pending.popleft()
-        step, here = found[key], regions[key]
+        step, here = steps[key], regions[key]
         for field, target in edges(step):
-            if target not in found:
+            if target not in steps:
                 continue
             there = here
             if field.startswith("parallel"):
@@ -161,10 +161,10 @@ def _regions(found: Mapping[str, Step], problems: Problems) -> dict[str, Region]
     return regions
 
 
-def _check_joins(found: Mapping[str, Step], regions: Mapping[str, Region], problems: Problems) -> None:
+def _check_joins(steps: Mapping[str, Step], regions: Mapping[str, Region], problems: Problems) -> None:
     joins: dict[str, dict[str, str]] = {}
     for key, region in regions.items():
-        step = found[key]
+        step = steps[key]
         if step.done and region:
             problems.add(place(key, "done"), f"stands {_where(region)}; a parallel branch has to end with join")
         if step.join is not None and region:
@@ -174,7 +174,7 @@ def _check_joins(found: Mapping[str, Step], regions: Mapping[str, Region], probl
             ways = " and ".join(f"{place(key)} joins {target!r}" for target, key in targets.items())
             problems.add(place(fork, "parallel"), f"all its branches have to end in the same join, but {ways}")
         for target, key in targets.items():
-            if target in found[fork].parallel:
+            if target in steps[fork].parallel:
                 problems.add(place(key, "join"), f"{target!r} is itself a branch of {place(fork)}")
 
 

@@ -59,17 +59,17 @@ def steps(flow: Mapping[str, Any], problems: Problems) -> dict[str, Step]:
     """
     if START not in flow:
         problems.add("flow", 'must have a "start" key, the first step')
-    found: dict[str, Step] = {}
+    parsed: dict[str, Step] = {}
     for key, spec in flow.items():
         if problem := name_problem(key):
             problems.add(place(key), f"a step's key {problem}")
         if isinstance(spec, dict):
             step = _Reader(key, spec, problems).step()
             if len(key) <= limits.MAX_NAME:
-                found[key] = step
+                parsed[key] = step
         else:
             problems.add(place(key), "must be an object with name, tool and its successor")
-    return found
+    return parsed
 
 
 class _Reader:
@@ -85,8 +85,8 @@ class _Reader:
                 self._problems.no_such_field(place(self._key, name[:50]), name, FIELDS)
         followers = [name for name in FOLLOWERS if name in self._spec and self._spec[name] is not False]
         if len(followers) != 1:
-            given = f"has {' and '.join(followers)}" if followers else "has none of them"
-            self._report("", f"must have exactly one of {', '.join(FOLLOWERS)}; it {given}")
+            followers_said = f"has {' and '.join(followers)}" if followers else "has none of them"
+            self._report("", f"must have exactly one of {', '.join(FOLLOWERS)}; it {followers_said}")
         tool = self._tool()
         gate = self._gate(tool)
         return Step(
@@ -134,16 +134,16 @@ class _Reader:
         return str(tool)
 
     def _gate(self, tool: str | None) -> bool:
-        given = self._spec.get("gate")
-        if given is not None and not isinstance(given, bool):
+        gate = self._spec.get("gate")
+        if gate is not None and not isinstance(gate, bool):
             self._report("gate", "must be true or false")
-            given = None
+            gate = None
         if tool is not None:
-            if given:
+            if gate:
                 self._report("gate", "only a step without a tool can be a gate; put one before this step")
             return False
         # By default, a step without a tool is a gate unless it is a fork.
-        return "parallel" not in self._spec if given is None else given
+        return "parallel" not in self._spec if gate is None else gate
 
     def _approver_role(self, gate: bool) -> str | None:
         role = self._spec.get("approver_role")
@@ -170,7 +170,7 @@ class _Reader:
         return None
 
     def _branch(self) -> tuple[Arm, ...]:
-        found: list[Arm] = []
+        arms: list[Arm] = []
         for where, entry in self._entries("branch", "objects with if and then"):
             if not isinstance(entry, dict):
                 self._report(where, "must be an object with if and then")
@@ -183,19 +183,19 @@ class _Reader:
             if not isinstance(then, str):
                 self._report(f"{where}.then", "must be the key of a step")
             else:
-                found.append(Arm(condition if isinstance(condition, str) else "", then))
-        return tuple(found)
+                arms.append(Arm(condition if isinstance(condition, str) else "", then))
+        return tuple(arms)
 
     def _parallel(self) -> tuple[str, ...]:
-        found: list[str] = []
+        branches: list[str] = []
         for where, entry in self._entries("parallel", "keys of steps"):
             if not isinstance(entry, str):
                 self._report(where, "must be the key of a step")
-            elif entry in found:
+            elif entry in branches:
                 self._report(where, f"{entry[:50]!r} is there twice")
             else:
-                found.append(entry)
-        return tuple(found)
+                branches.append(entry)
+        return tuple(branches)
 
     def _entries(self, field: str, of: str) -> list[tuple[str, Any]]:
         value = self._spec.get(field)
@@ -213,24 +213,24 @@ class _Reader:
         return bool(value)
 
     def _retry(self) -> Retry | None:
-        given = self._spec.get("retry")
-        if given is None:
+        retry = self._spec.get("retry")
+        if retry is None:
             return None
-        if not isinstance(given, dict):
+        if not isinstance(retry, dict):
             self._report("retry", f"must be an object with {', '.join(RETRY_FIELDS)}")
             return None
-        for name in given:
+        for name in retry:
             if name not in RETRY_FIELDS:
                 self._problems.no_such_field(place(self._key, "retry", name[:50]), name, RETRY_FIELDS)
-        if "max_attempts" not in given:
+        if "max_attempts" not in retry:
             self._report("retry.max_attempts", f"is required: 1 to {limits.MAX_ATTEMPTS}, the first attempt included")
         default = Retry()
         day = limits.MAX_TIMEOUT_MS
         return Retry(
-            self._whole("max_attempts", 1, limits.MAX_ATTEMPTS, 1, given, "retry."),
-            self._whole("delay_ms", 0, day, default.delay_ms, given, "retry."),
-            self._word("backoff", BACKOFFS, given, "retry.") or default.backoff,
-            self._whole("max_delay_ms", 0, day, default.max_delay_ms, given, "retry."),
+            self._whole("max_attempts", 1, limits.MAX_ATTEMPTS, 1, retry, "retry."),
+            self._whole("delay_ms", 0, day, default.delay_ms, retry, "retry."),
+            self._word("backoff", BACKOFFS, retry, "retry.") or default.backoff,
+            self._whole("max_delay_ms", 0, day, default.max_delay_ms, retry, "retry."),
         )
 
     def _timeout(self, gate: bool) -> int:
@@ -253,9 +253,9 @@ class _Reader:
         return queue
 
     def _whole(
-        self, field: str, low: int, high: int, default: int, given: Mapping[str, Any] | None = None, prefix: str = ""
+        self, field: str, low: int, high: int, default: int, spec: Mapping[str, Any] | None = None, prefix: str = ""
     ) -> int:
-        value = (self._spec if given is None else given).get(field)
+        value = (self._spec if spec is None else spec).get(field)
         if value is None:
             return default
         if isinstance(value, float) and value.is_integer():
@@ -266,51 +266,51 @@ class _Reader:
         return value
 
     def _word(
-        self, field: str, allowed: Sequence[Word], given: Mapping[str, Any] | None = None, prefix: str = ""
+        self, field: str, allowed: Sequence[Word], spec: Mapping[str, Any] | None = None, prefix: str = ""
     ) -> Word | None:
-        value = (self._spec if given is None else given).get(field)
+        value = (self._spec if spec is None else spec).get(field)
         if value is not None and value not in allowed:
             self._report(prefix + field, f"must be one of {', '.join(allowed)}")
         return next((word for word in allowed if word == value), None)
 
 
 def check_templates(
-    found: Mapping[str, Step], given: Mapping[str, Any] | None, with_results: bool, problems: Problems
+    parsed: Mapping[str, Step], variables: Mapping[str, Any] | None, with_results: bool, problems: Problems
 ) -> None:
     """Reports template tokens that are malformed, or refer to missing input.
 
     Args:
-        given: the workflow's input; None: not known yet, so only the syntax of tokens is checked.
+        variables: the workflow's input; None: not known yet, so only the syntax of tokens is checked.
         with_results: whether tokens may use results of earlier steps.
     """
-    names = {step.name for step in found.values()}
+    names = {step.name for step in parsed.values()}
     forms = "{{input.key}}" + (" and {{steps.name.result}}" if with_results else "")
-    have = ", ".join(name[:50] for name in islice(given or (), 20)) or "none"
+    have = ", ".join(name[:50] for name in islice(variables or (), 20)) or "none"
 
     def check(token: str, spot: str) -> None:
-        shown = "{{" + token[:80] + "}}"
-        asked = templates.reference(token)
-        if asked is not None and asked.step and not with_results:
-            problems.add(spot, f"{shown} means nothing without the setting flows.step_results; allowed: {forms}")
-        elif asked is None:
-            problems.add(spot, f"{shown} means nothing; allowed: {forms} (text with braces can be passed in as input)")
-        elif asked.step:
-            if asked.step not in names:
-                problems.unknown(spot, "step", asked.step, names)
-        elif given is not None:
+        quoted = "{{" + token[:80] + "}}"
+        target = templates.reference(token)
+        if target is not None and target.step and not with_results:
+            problems.add(spot, f"{quoted} means nothing without the setting flows.step_results; allowed: {forms}")
+        elif target is None:
+            problems.add(spot, f"{quoted} means nothing; allowed: {forms} (text with braces can be passed in as input)")
+        elif target.step:
+            if target.step not in names:
+                problems.unknown(spot, "step", target.step, names)
+        elif variables is not None:
             try:
-                templates.reach(given, asked.path)
+                templates.reach(variables, target.path)
             except KeyError:
-                problems.add(spot, f"{shown}: the input has no {asked.path[:80]!r}; its keys: {have}")
+                problems.add(spot, f"{quoted}: the input has no {target.path[:80]!r}; its keys: {have}")
 
     sizes: dict[str, int] = {}
-    for key, step in found.items():
+    for key, step in parsed.items():
         for where, token in templates.tokens(step.args):
             check(token, place(key, where))
-        if given is None:
+        if variables is None:
             continue
         try:
-            templates.check_size(step.args, given, sizes)
+            templates.check_size(step.args, variables, sizes)
         except templates.TooLarge as too_large:
             problems.add(place(key, "args"), str(too_large))
         except templates.Absent:

@@ -92,21 +92,21 @@ def reference(token: str) -> Reference | None:
     return None
 
 
-def resolve(value: Any, given: Mapping[str, Any], results: Mapping[str, Any] | None = None) -> Any:
+def resolve(value: Any, variables: Mapping[str, Any], results: Mapping[str, Any] | None = None) -> Any:
     """Replaces every token in some arguments.
 
     Args:
-        given: the workflow's input.
+        variables: the workflow's input.
         results: the results of steps by name; None if tokens may not use them.
 
     Raises:
         Absent: a token refers to a value that does not exist.
         TooLarge: the values are too large for one call.
     """
-    return _Values(given, results or {}).resolve(value)
+    return _Values(variables, results or {}).resolve(value)
 
 
-def check_size(value: Any, given: Mapping[str, Any], sizes: dict[str, int]) -> None:
+def check_size(value: Any, variables: Mapping[str, Any], sizes: dict[str, int]) -> None:
     """Checks whether arguments become too large by the input that their tokens insert.
 
     Args:
@@ -115,10 +115,10 @@ def check_size(value: Any, given: Mapping[str, Any], sizes: dict[str, int]) -> N
     Raises:
         TooLarge: they become too large.
     """
-    values = _Values(given, {}, sizes)
+    values = _Values(variables, {}, sizes)
     for _, token in tokens(value):
-        asked = reference(token)
-        if asked is not None and not asked.step:
+        target = reference(token)
+        if target is not None and not target.step:
             values.count(token)
 
 
@@ -130,10 +130,10 @@ def reach(value: Any, path: str) -> Any:
     Raises:
         KeyError: there is no such part, or it is not found within ``_MOST_TRIED`` splits of the path.
     """
-    found = _reach(value, path, iter(range(_MOST_TRIED)))
-    if found is _NOTHING:
+    member = _reach(value, path, iter(range(_MOST_TRIED)))
+    if member is _NOTHING:
         raise KeyError(path)
-    return found
+    return member
 
 
 def _reach(value: Any, path: str, tries: Iterator[int]) -> Any:
@@ -144,8 +144,8 @@ def _reach(value: Any, path: str, tries: Iterator[int]) -> Any:
     dot = path.find(".")
     while dot >= 0 and next(tries, None) is not None:
         member = _member(value, path[:dot])
-        if member is not _NOTHING and (found := _reach(member, path[dot + 1 :], tries)) is not _NOTHING:
-            return found
+        if member is not _NOTHING and (inner := _reach(member, path[dot + 1 :], tries)) is not _NOTHING:
+            return inner
         dot = path.find(".", dot + 1)
     return _member(value, path)
 
@@ -162,9 +162,9 @@ class _Values:
     """Looks up the values of tokens, and limits their total size."""
 
     def __init__(
-        self, given: Mapping[str, Any], results: Mapping[str, Any], sizes: dict[str, int] | None = None
+        self, variables: Mapping[str, Any], results: Mapping[str, Any], sizes: dict[str, int] | None = None
     ) -> None:
-        self._given = given
+        self._given = variables
         self._results = results
         self._sizes = {} if sizes is None else sizes
         self._left = MAX_ARGS_BYTES
@@ -183,26 +183,26 @@ class _Values:
 
     def count(self, token: str) -> Any:
         """The value of a token. Its size counts towards the limit."""
-        found = self._look_up(token)
+        replacement = self._look_up(token)
         size = self._sizes.get(token)
         if size is None:
-            size = self._sizes[token] = len(_encode(found))
+            size = self._sizes[token] = len(_encode(replacement))
         self._left -= size
         if self._left < 0:
             raise TooLarge
-        return found
+        return replacement
 
     def _look_up(self, token: str) -> Any:
-        asked = reference(token)
-        if asked is None:
+        target = reference(token)
+        if target is None:
             raise Absent(f"{{{{{token[:80]}}}}} means nothing")
-        if asked.step and asked.step not in self._results:
-            raise Absent(f"{{{{{token}}}}}: step {asked.step!r} did not run")
+        if target.step and target.step not in self._results:
+            raise Absent(f"{{{{{token}}}}}: step {target.step!r} did not run")
         try:
-            return reach(self._results[asked.step] if asked.step else self._given, asked.path)
+            return reach(self._results[target.step] if target.step else self._given, target.path)
         except KeyError:
-            where = f"the result of step {asked.step!r}" if asked.step else "the input"
-            raise Absent(f"{{{{{token}}}}}: {where} has no {asked.path!r}") from None
+            where = f"the result of step {target.step!r}" if target.step else "the input"
+            raise Absent(f"{{{{{token}}}}}: {where} has no {target.path!r}") from None
 
 
 def _as_text(value: Any) -> str:

@@ -138,7 +138,7 @@ class FlowRow(Struct, frozen=True, kw_only=True):
     parent: str | None = None
 
 
-class Listed(NamedTuple):
+class FlowList(NamedTuple):
     """The result of a list."""
 
     rows: list[FlowRow]
@@ -197,26 +197,26 @@ class FlowReads:
         Args:
             step: the id of the only step that is wanted; 0: all of them.
         """
-        found = None
+        stored = None
         for _ in range(_MOST_READS):
-            found = await self._read(project, flow)
-            if found is not None and step:
-                found = found.only(flow, step)
-            if found is None or await self._take_long_results(project, flow, found.rows):
+            stored = await self._read(project, flow)
+            if stored is not None and step:
+                stored = stored.only(flow, step)
+            if stored is None or await self._take_long_results(project, flow, stored.rows):
                 break
             # It was retried meanwhile, or deleted.
-        return found.record(flow) if found is not None else None
+        return stored.record(flow) if stored is not None else None
 
     async def outline(self, project: str, flow: int) -> FlowRecord | None:
         """The same without long results."""
-        found = await self._read(project, flow)
-        return found.record(flow) if found is not None else None
+        stored = await self._read(project, flow)
+        return stored.record(flow) if stored is not None else None
 
     async def _read(self, project: str, flow: int) -> _Read | None:
-        found = await self._store.run(_READ, project, flow)
-        if found is None:
+        stored = await self._store.run(_READ, project, flow)
+        if stored is None:
             return None
-        head, spec, rows, open_steps = found
+        head, spec, rows, open_steps = stored
         return _Read(_facts(head), spec, [_unpack(row) for row in rows], open_steps)
 
     async def _take_long_results(self, project: str, flow: int, rows: Sequence[list[Any]]) -> bool:
@@ -231,15 +231,15 @@ class FlowReads:
                     row[_RESULT] = f'{{"truncated":true,"bytes":{row[_RESULT]}}}'
         if not taken:
             return True
-        found = await self._store.command("HMGET", keys.results.key(project, str(flow)), *(row[0] for row in taken))
-        for row, result in zip(taken, found, strict=True):
+        results = await self._store.command("HMGET", keys.results.key(project, str(flow)), *(row[0] for row in taken))
+        for row, result in zip(taken, results, strict=True):
             row[_RESULT] = result and result.decode()
-        return None not in found
+        return None not in results
 
     async def results(self, project: str, flow: int, wanted: Iterable[str]) -> dict[str, str | None]:
         """The results of these steps by key, as JSON; of a failed step what ``result_of_failed`` says, None for null.
         Open steps are left out."""
-        found: dict[str, str | None] = {}
+        results: dict[str, str | None] = {}
         for number, key, status, result in await self._store.run(_RESULTS, project, flow, *wanted):
             if status == "D" and type(result) is int:
                 stored = await self._store.command("HGET", keys.results.key(project, str(flow)), number)
@@ -248,10 +248,10 @@ class FlowReads:
                 result = stored.decode()
             if status == "F" and isinstance(result, str):
                 value = result_of_failed(msgspec.json.decode(result).get("type", ""))
-                found[key] = None if value is None else msgspec.json.encode(value).decode()
+                results[key] = None if value is None else msgspec.json.encode(value).decode()
             else:
-                found[key] = result if status == "D" and isinstance(result, str) else None
-        return found
+                results[key] = result if status == "D" and isinstance(result, str) else None
+        return results
 
     async def list(
         self,
@@ -262,7 +262,7 @@ class FlowReads:
         status: FlowStatus | None = None,
         name: str = "",
         before: int = 0,
-    ) -> Listed:
+    ) -> FlowList:
         """Workflows, newest first; scans at most ``MAX_PAGES`` pages.
 
         Args:
@@ -272,7 +272,7 @@ class FlowReads:
         """
         sets = ["u" + _hashed(creator)] if creator is not None else []
         sets += [_LETTERS[status]] if status else []
-        found: list[FlowRow] = []
+        rows: list[FlowRow] = []
         below = f"({before}" if before else "+inf"
         size = min(limit, PAGE) if not name and len(sets) < 2 else PAGE
         for _ in range(MAX_PAGES):
@@ -284,12 +284,12 @@ class FlowReads:
                     and (creator is None or row.creator == creator)
                     and name.lower() in row.name.lower()
                 ):
-                    found.append(row)
-            if len(page) < size or len(found) >= limit:
-                return Listed(found[:limit])
+                    rows.append(row)
+            if len(page) < size or len(rows) >= limit:
+                return FlowList(rows[:limit])
             before = int(page[-1][0])
             below = f"({before}"
-        return Listed(found, before)
+        return FlowList(rows, before)
 
     async def count(self, project: str, *, creator: str | None = None, status: FlowStatus | None = None) -> int | None:
         """How many workflows there are, in all, of a creator or with a status; None: no index knows both together."""
@@ -317,10 +317,10 @@ class FlowReads:
         read = await self._read(project, int(run)) if run else None
         if read is None:
             return None
-        found = read.record(int(run))
-        creator = found.row.creator
+        record = read.record(int(run))
+        creator = record.row.creator
         return next(
-            (FoundStep(step=one, creator=creator, spec=read.spec) for one in found.steps if one.id == step), None
+            (FoundStep(step=one, creator=creator, spec=read.spec) for one in record.steps if one.id == step), None
         )
 
 
@@ -376,8 +376,8 @@ class FlowStore(RunStore, FlowReads):
         if reply.status:
             await self._wake_relay(project, reply.to_relay)
             return bool(reply.done), _OPEN[reply.status]
-        found = await self.find_step(project, step)
-        return (False, found.step.status) if found else None
+        current = await self.find_step(project, step)
+        return (False, current.step.status) if current else None
 
     async def decline(self, project: str, step: int, actor: str) -> None:
         """Notes that somebody was asked to release a gate, and has not."""

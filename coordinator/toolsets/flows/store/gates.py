@@ -55,7 +55,7 @@ class GatePage(NamedTuple):
     rows: list[WaitingGate]
 
 
-class _Row(msgspec.Struct, array_like=True, frozen=True):
+class _WaitingRow(msgspec.Struct, array_like=True, frozen=True):
     """A ``WaitingGate`` as it is stored."""
 
     step: int
@@ -71,7 +71,7 @@ class _Row(msgspec.Struct, array_like=True, frozen=True):
     declined: list[str]
 
 
-_LIST = Script(LIBRARY, "list_gates", tuple[int, str, list[_Row]])
+_LIST = Script(LIBRARY, "list_gates", tuple[int, str, list[_WaitingRow]])
 
 
 class ReleasedGate(NamedTuple):
@@ -107,7 +107,7 @@ class _ReleasedRow(msgspec.Struct, array_like=True, frozen=True):
     flow_name: str
     creator: str
     roles: str
-    """As in ``_Row``."""
+    """As in ``_WaitingRow``."""
     by: str
     via: str
     entry: str
@@ -122,8 +122,8 @@ async def released_gates(
 ) -> ReleasedPage:
     """Released gates of flows that the caller may see, the last answer first. Arguments, pages and errors as those of
     ``waiting_gates``."""
-    position, found = await store.run(_RELEASED, project, stream_entry(after, "after"), max(1, min(limit, MOST)))
-    seen = [row for row in found if may_read(caller, row.creator, _roles(row.roles))]
+    position, rows = await store.run(_RELEASED, project, stream_entry(after, "after"), max(1, min(limit, MOST)))
+    seen = [row for row in rows if may_read(caller, row.creator, _roles(row.roles))]
     specs = await _specs(store, project, (row.flow for row in seen))
     gates = []
     for row in seen:
@@ -148,8 +148,8 @@ async def waiting_gates(
 
     Raises ToolFailure as ``Store.run`` says.
     """
-    now, position, found = await store.run(_LIST, project, after, max(1, min(limit, MOST)))
-    seen = [row for row in found if may_read(caller, row.creator, _roles(row.roles))]
+    now, position, rows = await store.run(_LIST, project, after, max(1, min(limit, MOST)))
+    seen = [row for row in rows if may_read(caller, row.creator, _roles(row.roles))]
     specs = await _specs(store, project, (row.flow for row in seen))
     gates = []
     for row in seen:

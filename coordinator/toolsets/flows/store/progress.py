@@ -58,14 +58,14 @@ async def read_progress(store: Store, project: str, caller: Caller | None, flow:
 
     Raises ToolFailure as ``Store.run`` says.
     """
-    found = await FlowReads(store).outline(project, flow)
-    if found is None:
+    record = await FlowReads(store).outline(project, flow)
+    if record is None:
         return None
-    spec = unpack(found.spec)
+    spec = unpack(record.spec)
     roles = {step.approver_role for step in spec.flow.values() if step.approver_role is not None}
-    if not may_read(caller, found.row.creator, roles):
+    if not may_read(caller, record.row.creator, roles):
         return None
-    return Progress(found.row, spec, {step.key: step for step in found.steps})
+    return Progress(record.row, spec, {step.key: step for step in record.steps})
 
 
 async def read_events(store: Store, project: str, progress: Progress) -> tuple[list[FlowEvent], bool]:
@@ -75,18 +75,18 @@ async def read_events(store: Store, project: str, progress: Progress) -> tuple[l
 
     Raises ToolFailure as ``Store.run`` says.
     """
-    row, before, found = progress.row, "+", list[FlowEvent]()
+    row, before, all_events = progress.row, "+", list[FlowEvent]()
     if ended := row.completed_at or row.cancelled_at:
         # Steps that ran when it failed may have ended later.
         before = str(max(ended, *(step.completed_at or 0 for step in progress.steps.values())) + _LATE_MS)
     for _ in range(_SLICES):
         last, events = await store.run(_EVENTS, project, row.id, before, row.created_at, _SLICE)
-        found += events
-        if not last or len(found) >= MOST_EVENTS:
+        all_events += events
+        if not last or len(all_events) >= MOST_EVENTS:
             break
         before = f"({last}"
-    shown = found[:MOST_EVENTS]
-    return shown, bool(shown) and shown[-1].kind == "flow_created"
+    newest = all_events[:MOST_EVENTS]
+    return newest, bool(newest) and newest[-1].kind == "flow_created"
 
 
 class FlowPage(NamedTuple):
@@ -123,8 +123,8 @@ async def list_visible(
             return FlowPage([], 0, 0)
         creator = caller.id
     of = creator or None
-    found = await reads.list(project, limit=limit + 1, creator=of, status=status, name=name, before=before)
-    rows = found.rows[:limit]
-    more = rows[-1].id if len(found.rows) > limit else found.before
+    listed = await reads.list(project, limit=limit + 1, creator=of, status=status, name=name, before=before)
+    rows = listed.rows[:limit]
+    more = rows[-1].id if len(listed.rows) > limit else listed.before
     total = None if name else await reads.count(project, creator=of, status=status)
     return FlowPage(rows, more, total)

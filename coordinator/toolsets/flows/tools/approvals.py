@@ -26,19 +26,19 @@ class Gate(msgspec.Struct, array_like=True, frozen=True):
     step: int
 
 
-def question(found: FlowRecord, spec: Spec, caller: Caller | None, otherwise: Any) -> Question | None:
+def question(flow: FlowRecord, spec: Spec, caller: Caller | None, otherwise: Any) -> Question | None:
     """Asks about the first gate of a workflow that waits for this caller; None: none does.
 
     Args:
         otherwise: the answer of the call if nothing is asked.
     """
     who = caller.id if caller is not None else ANONYMOUS
-    for step in found.steps:
+    for step in flow.steps:
         definition = spec.flow[step.key]
         if step.gate and who not in step.declined and may_approve(caller, definition.approver_role):
             field = {"type": "boolean", "title": f"Release {definition.name!r}"}
             return Question(
-                message=f"The workflow {found.row.name!r} ({found.row.id}) waits at the gate {definition.name!r}.",
+                message=f"The workflow {flow.row.name!r} ({flow.row.id}) waits at the gate {definition.name!r}.",
                 fields={RELEASE: field},
                 required=(RELEASE,),
                 state=Gate(step.id),
@@ -72,12 +72,12 @@ async def check_approver(flows: FlowStore, project: str, step: int, caller: Call
     Raises:
         ToolFailure: ``permission_denied``; RESOURCE_NOT_FOUND.
     """
-    found = await flows.find_step(project, step)
-    spec = unpack(found.spec) if found is not None else None
-    if found is None or spec is None or not may_read(caller, found.creator, approver_roles(spec)):
+    gate = await flows.find_step(project, step)
+    spec = unpack(gate.spec) if gate is not None else None
+    if gate is None or spec is None or not may_read(caller, gate.creator, approver_roles(spec)):
         # A caller must not learn of an invisible workflow.
         raise unknown_step()
-    role = spec.flow[found.step.key].approver_role
+    role = spec.flow[gate.step.key].approver_role
     if not may_approve(caller, role):
         raise ToolFailure("permission_denied", f"step_id: only somebody with the role {role!r} may release this gate")
 

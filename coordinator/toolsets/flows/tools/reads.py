@@ -77,8 +77,8 @@ class Reads:
         meta: dict[str, Any] = {_BEFORE: listed.before} if listed.before else {}
         if args.limit > MAX_LIMIT:
             # A bare list has no place for it.
-            given = str(args.limit)[:20]
-            meta[_NOTICE] = f"limit: {given} is more than the maximum of {MAX_LIMIT}, so {MAX_LIMIT} was used"
+            limit = str(args.limit)[:20]
+            meta[_NOTICE] = f"limit: {limit} is more than the maximum of {MAX_LIMIT}, so {MAX_LIMIT} was used"
         return Reply(structured=[_listed(row) for row in listed.rows], meta=meta or None)
 
     async def workflow_get(self, call: Call, args: WorkflowGet) -> Workflow | Question:
@@ -104,29 +104,29 @@ class Reads:
         result = await self._get(call, args, steps_after)
         result.waited = waited(outcome)
         if condition == "attention" and outcome.met and call.can_ask:
-            found = await self._flows.get(call.project, args.id)
-            return (found and question(found, unpack(found.spec), call.caller, result)) or result
+            flow = await self._flows.get(call.project, args.id)
+            return (flow and question(flow, unpack(flow.spec), call.caller, result)) or result
         return result
 
     async def _get(self, call: Call, args: WorkflowGet, after: int) -> Workflow:
         admitted(call.caller, read_only=True)
-        found = await self._flows.get(call.project, args.id, args.step or 0)
-        if found is None:
+        flow = await self._flows.get(call.project, args.id, args.step or 0)
+        if flow is None:
             raise unknown_workflow()
-        spec = unpack(found.spec)
-        if not may_read(call.caller, found.row.creator, approver_roles(spec)):
+        spec = unpack(flow.spec)
+        if not may_read(call.caller, flow.row.creator, approver_roles(spec)):
             raise unknown_workflow()
-        if args.step and not found.steps:
+        if args.step and not flow.steps:
             raise invalid("step", "the workflow has no such step; allowed: an id from the steps of workflow_get")
-        steps = [_shown(step, spec) for step in found.steps if step.id > after]
+        steps = [_shown(step, spec) for step in flow.steps if step.id > after]
         held = steps if args.step or args.whole else fitting_steps(steps)
         return Workflow(
-            id=found.row.id,
-            name=found.row.name,
-            status=found.row.status,
-            created_by=found.row.creator,
-            reason=found.row.error or UNSET,
-            parent=int(found.row.parent) if found.row.parent else UNSET,
+            id=flow.row.id,
+            name=flow.row.name,
+            status=flow.row.status,
+            created_by=flow.row.creator,
+            reason=flow.row.error or UNSET,
+            parent=int(flow.row.parent) if flow.row.parent else UNSET,
             steps=held,
             next_after=held[-1].id if len(held) < len(steps) else UNSET,
         )

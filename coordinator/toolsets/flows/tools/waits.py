@@ -35,13 +35,13 @@ class WatchedFlows:
         self.source = waiting.source("flows", self._reading)
 
     async def _reading(self, project: str, key: str) -> Reading | None:
-        found = await self._flows.outline(project, int(key))
-        if found is None:
+        flow = await self._flows.outline(project, int(key))
+        if flow is None:
             return None
-        steps = [(step.id, step.status, step.attempt, step.gate) for step in found.steps if step.status in _SHOWN]
-        gates = [step.key for step in found.steps if step.gate]
-        standing = _Standing(found.row.status not in _OPEN, gates, found.spec if gates else b"")
-        return Reading(version(found.row.status, steps), False, (key,), facts=standing)
+        steps = [(step.id, step.status, step.attempt, step.gate) for step in flow.steps if step.status in _SHOWN]
+        gates = [step.key for step in flow.steps if step.gate]
+        standing = _Standing(flow.row.status not in _OPEN, gates, flow.spec if gates else b"")
+        return Reading(version(flow.row.status, steps), False, (key,), facts=standing)
 
 
 def met(condition: str, caller: Caller | None) -> Met:
@@ -50,8 +50,8 @@ def met(condition: str, caller: Caller | None) -> Met:
 
 
 def _met(attention: bool, caller: Caller | None, reading: Reading) -> bool:
-    found: _Standing = reading.facts
-    if found.ended or not attention or not found.gates:
-        return found.ended
-    spec = unpack(found.spec)
-    return any(may_approve(caller, spec.flow[key].approver_role) for key in found.gates)
+    standing: _Standing = reading.facts
+    if standing.ended or not attention or not standing.gates:
+        return standing.ended
+    spec = unpack(standing.spec)
+    return any(may_approve(caller, spec.flow[key].approver_role) for key in standing.gates)

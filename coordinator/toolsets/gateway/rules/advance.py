@@ -15,7 +15,16 @@ from coordinator.steps.results import cut_of
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.redact import redacted
 from coordinator.toolsets.gateway.rules.results import arranged
-from coordinator.toolsets.gateway.rules.task import Advance, Approval, Ending, Event, HopTaken, NextStep, Problem, Task
+from coordinator.toolsets.gateway.rules.task import (
+    Advance,
+    Approval,
+    Ending,
+    Event,
+    HopTaken,
+    NextStep,
+    OperationProblem,
+    Task,
+)
 
 SELECTION = "selection_error"
 PERMANENT = "permanent_error"
@@ -166,7 +175,7 @@ class AdvanceBuilder:
         if task.first_done:
             details |= {"chain": True, "attemptedTransition": task.transition}
             self.record("chain.failed", transition=task.transition, errorClass=kind, steps=len(task.chain))
-        problem = Problem(code="EXECUTOR_FAILED", message=message, details=details)
+        problem = OperationProblem(code="EXECUTOR_FAILED", message=message, details=details)
         retry = task.transition if task.first_done else ""
         return self._ended(self._ending(outcome=self._failed_start(), error=problem, retry=retry))
 
@@ -185,14 +194,16 @@ class AdvanceBuilder:
         task = self._task
         names = ", ".join(state.transitions)
         self.record("chain.failed", state=task.state, errorClass=SELECTION, steps=len(task.chain))
-        problem = Problem(
+        problem = OperationProblem(
             code="CHAIN_FAILED",
             message=f"In state {task.state!r} exactly one of these transitions must be possible: {names}.",
             details={"errorClass": SELECTION, "chain": True, "attemptedTransition": next(iter(state.transitions))},
         )
         return self._ended(self._ending(outcome=self._failed_start(), error=problem))
 
-    def _ending(self, *, outcome: str = "", stopped: str = "", retry: str = "", error: Problem | None = None) -> Ending:
+    def _ending(
+        self, *, outcome: str = "", stopped: str = "", retry: str = "", error: OperationProblem | None = None
+    ) -> Ending:
         task = self._task
         return Ending(
             state=task.state, version=task.version, context=task.context, outcome=outcome, terminal=bool(outcome),

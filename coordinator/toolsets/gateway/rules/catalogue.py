@@ -19,7 +19,7 @@ from coordinator.settings.sections.gateway.model import PROXY, FieldName, Gatewa
 from coordinator.toolsets.gateway.rules.bundle import Packed, packed
 from coordinator.toolsets.gateway.rules.resolve import OWN, READY, Resolved, all_connections, resolved, session_of
 from coordinator.toolsets.gateway.rules.schemas.inputs import MAX_DEPTH, too_deep
-from coordinator.toolsets.gateway.rules.search import Entry, Index
+from coordinator.toolsets.gateway.rules.search import Index, SearchEntry
 
 WORKFLOW, CAPABILITY, CONNECTION = "workflow", "capability", "connection"
 _MAX_SHOWN = 100
@@ -62,7 +62,7 @@ Servers = Mapping[str, ServerTools]
 """By connection. A missing server was not asked yet."""
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+class CatalogueItem(Struct, frozen=True, kw_only=True):
     id: str
     kind: str
     title: str
@@ -100,7 +100,7 @@ class Catalogue:
         """Those of ``capabilities`` that are imported."""
         self._servers = servers or {}
         self._packed: dict[str, Packed] = {}
-        self.items: dict[str, Listed] = {}
+        self.items: dict[str, CatalogueItem] = {}
         """All items by id, in the order in which gateway.home shows them."""
         self._list(found.capabilities, found.exposed, self._servers, all_connections(gateway, connections))
 
@@ -162,7 +162,7 @@ class Catalogue:
         include = self._gateway.discovery.include
         if "workflows" in include:
             for name, workflow in self.workflows.items():
-                self.items[name] = Listed(
+                self.items[name] = CatalogueItem(
                     id=name,
                     kind=WORKFLOW,
                     title=workflow.title or name,
@@ -217,7 +217,7 @@ class Catalogue:
                 self._add(capability, known.available)
 
     def _add(self, capability: Resolved, available: bool = True) -> None:
-        self.items[capability.id] = Listed(
+        self.items[capability.id] = CatalogueItem(
             id=capability.id,
             kind=CAPABILITY,
             title=capability.title or capability.id,
@@ -229,12 +229,12 @@ class Catalogue:
         )
 
     def _add_connection(self, name: str, description: str, available: bool) -> None:
-        listed = Listed(
+        listed = CatalogueItem(
             id=f"connection:{name}", kind=CONNECTION, title=name, description=description, tags=(), available=available
         )
         self.items[listed.id] = listed
 
-    def _entry(self, item: Listed) -> Entry:
+    def _entry(self, item: CatalogueItem) -> SearchEntry:
         """The search entry of an item."""
         aliases: Sequence[str] = ()
         text = item.id
@@ -243,7 +243,7 @@ class Catalogue:
             aliases, text = workflow.aliases, " ".join(_texts(workflow))
         elif item.kind == CAPABILITY:
             aliases = self.capabilities[item.id].aliases
-        return Entry(item.id, item.kind, item.title, item.tags, aliases, item.description, text)
+        return SearchEntry(item.id, item.kind, item.title, item.tags, aliases, item.description, text)
 
 
 def _unfit(name: str, tool: ImportedTool) -> str:

@@ -140,10 +140,10 @@ def fired(
     Raises:
         Rejected: INVALID_TRANSITION, ACTOR_MISMATCH, INPUT_SCHEMA_VIOLATION, GUARD_REJECTED; in this order.
     """
-    found = workflow.states.get(state)
-    transition = found.transitions.get(name) if found is not None and not ends(found) else None
+    definition = workflow.states.get(state)
+    transition = definition.transitions.get(name) if definition is not None and not ends(definition) else None
     if transition is None:
-        names = ", ".join(found.transitions) if found is not None else ""
+        names = ", ".join(definition.transitions) if definition is not None else ""
         possible = f"possible there: {names}" if names else "nothing is possible there any more"
         raise Rejected(INVALID, f"The transition {_quoted(name)} is not possible in state {state!r}; {possible}.")
     if rejected := actor_refusal(transition, at.principal, requesters):
@@ -188,40 +188,40 @@ def checked(schema: Mapping[str, Any] | None, value: dict[str, Any], name: str) 
     """
     filled = with_defaults(schema, value)
     try:
-        found = violations(schema, filled, name)
+        wrong = violations(schema, filled, name)
     except Unusable as why:
         raise Rejected(FAILED, f"Nothing was carried out: {why}.", {"errorClass": "permanent_error"}) from None
-    if found:
-        raise _violated(found)
+    if wrong:
+        raise _violated(wrong)
     return filled
 
 
-def called(catalogue: Catalogue, given: dict[str, Any]) -> Called:
+def called(catalogue: Catalogue, input: dict[str, Any]) -> Called:
     """The capability that the input of ``proxy_default`` names, and what it is to be called with.
 
     Raises:
         Rejected: INPUT_SCHEMA_VIOLATION.
     """
-    name = given.get(_CAPABILITY)
+    name = input.get(_CAPABILITY)
     if not isinstance(name, str):
         raise _violated([Violation("input.capability", "is required: the id of a capability (string)")])
     capability = catalogue.capabilities.get(name)
     if capability is None:
         raise unknown_capability(name, ())
-    arguments = call_arguments(given)
+    arguments = call_arguments(input)
     if arguments is None:
         return Called(capability, None)
-    place = f"input.{_ARGUMENTS}" if given.get(_ARGUMENTS) is arguments else "input"
+    place = f"input.{_ARGUMENTS}" if input.get(_ARGUMENTS) is arguments else "input"
     return Called(capability, checked(capability.schema, arguments, place))
 
 
-def call_arguments(given: dict[str, Any]) -> dict[str, Any] | None:
+def call_arguments(input: dict[str, Any]) -> dict[str, Any] | None:
     """The arguments of a capability in the input of ``proxy_default``; None: there are none.
 
     ``{capability, arguments: {...}}`` and nothing else is the nested form, whatever the capability takes. Everything
     else is flat. So a parameter called ``capability``, or one object called ``arguments``, needs the nested form.
     """
-    rest = {key: value for key, value in given.items() if key != _CAPABILITY}
+    rest = {key: value for key, value in input.items() if key != _CAPABILITY}
     nested = rest.get(_ARGUMENTS)
     return nested if len(rest) == 1 and isinstance(nested, dict) else rest or None
 
@@ -247,15 +247,15 @@ def refusal_events(transition: str, rejected: Rejected, **more: str) -> Sequence
         # Names the invalid fields, but not their values.
         places = ", ".join(one["path"] for one in rejected.details["violations"])
         message = f"The input does not match its schema: {places}."
-    shown = redacted({"transition": transition[:200], **more, "code": rejected.code, "message": message})
-    return [*events, Event("transition.rejected", _encode(shown).decode())]
+    details = redacted({"transition": transition[:200], **more, "code": rejected.code, "message": message})
+    return [*events, Event("transition.rejected", _encode(details).decode())]
 
 
-def _violated(found: Sequence[Violation]) -> Rejected:
+def _violated(problems: Sequence[Violation]) -> Rejected:
     return Rejected(
         SCHEMA,
-        f"The input does not match its schema: {sentence(found)}.",
-        {"violations": [{"path": one.path, "message": one.message} for one in found]},
+        f"The input does not match its schema: {sentence(problems)}.",
+        {"violations": [{"path": one.path, "message": one.message} for one in problems]},
     )
 
 

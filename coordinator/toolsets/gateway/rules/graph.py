@@ -12,7 +12,7 @@ from coordinator.toolsets.gateway.rules.resolve import executors_of
 Level = Literal["error", "warning"]
 
 
-class Problem(NamedTuple):
+class Flaw(NamedTuple):
     """Something wrong (error) or odd (warning) in the section ``gateway``."""
 
     level: Level
@@ -31,27 +31,27 @@ def targets(transition: Transition) -> tuple[str, ...]:
     return (transition.target, *(branch.target for branch in transition.branches))
 
 
-def problems(workflow: Workflow) -> Iterator[Problem]:
+def problems(workflow: Workflow) -> Iterator[Flaw]:
     states = workflow.states
     if workflow.initial_state not in states:
-        yield Problem("error", ("initialState",), unknown("state", workflow.initial_state, states))
+        yield Flaw("error", ("initialState",), unknown("state", workflow.initial_state, states))
     if workflow.on_timeout is not None and workflow.on_timeout.target not in states:
-        yield Problem("error", ("onTimeout", "target"), unknown("state", workflow.on_timeout.target, states))
+        yield Flaw("error", ("onTimeout", "target"), unknown("state", workflow.on_timeout.target, states))
     if workflow.timeout_ms is not None and workflow.on_timeout is None:
-        yield Problem("warning", ("timeoutMs",), "there is no onTimeout, so it ends in whatever state it is in then")
+        yield Flaw("warning", ("timeoutMs",), "there is no onTimeout, so it ends in whatever state it is in then")
     if workflow.on_timeout is not None and workflow.timeout_ms is None:
-        yield Problem("warning", ("onTimeout",), "there is no timeoutMs, so it never happens")
+        yield Flaw("warning", ("onTimeout",), "there is no timeoutMs, so it never happens")
     for name, state in states.items():
         at: KeyPath = ("states", name)
         for key, transition in state.transitions.items():
             yield from _dangling(transition, states, (*at, "transitions", key))
         if ends(state) and not state.terminal and workflow.on_timeout is None:
-            yield Problem("warning", at, "nothing leads out of it, so workflows end here; say so with terminal: true")
+            yield Flaw("warning", at, "nothing leads out of it, so workflows end here; say so with terminal: true")
         yield from _deterministic(state, at)
     reached = _reached(workflow)
     for name in states:
         if name not in reached:
-            yield Problem("warning", ("states", name), "no transition leads to it")
+            yield Flaw("warning", ("states", name), "no transition leads to it")
 
 
 def recursions(name: str, workflows: Mapping[str, Workflow]) -> Iterator[list[str]]:
@@ -74,20 +74,20 @@ def sub_workflows(workflow: Workflow) -> Iterator[str]:
             yield executor.definition_id
 
 
-def _dangling(transition: Transition, states: Mapping[str, State], at: KeyPath) -> Iterator[Problem]:
+def _dangling(transition: Transition, states: Mapping[str, State], at: KeyPath) -> Iterator[Flaw]:
     if transition.target not in states:
-        yield Problem("error", (*at, "target"), unknown("state", transition.target, states))
+        yield Flaw("error", (*at, "target"), unknown("state", transition.target, states))
     for number, branch in enumerate(transition.branches):
         if branch.target not in states:
-            yield Problem("error", (*at, "branches", number, "target"), unknown("state", branch.target, states))
+            yield Flaw("error", (*at, "branches", number, "target"), unknown("state", branch.target, states))
 
 
-def _deterministic(state: State, at: KeyPath) -> Iterator[Problem]:
+def _deterministic(state: State, at: KeyPath) -> Iterator[Flaw]:
     kinds = {transition.actor for transition in state.transitions.values()}
     if "deterministic" not in kinds:
         return
     if len(kinds) > 1:
-        yield Problem(
+        yield Flaw(
             "warning",
             at,
             "deterministic transitions are automatic only where all are deterministic; here agents have to submit them",
@@ -95,7 +95,7 @@ def _deterministic(state: State, at: KeyPath) -> Iterator[Problem]:
         return
     unguarded = [key for key, transition in state.transitions.items() if not transition.guards]
     if len(state.transitions) > 1 and unguarded:
-        yield Problem(
+        yield Flaw(
             "warning",
             at,
             f"exactly one deterministic transition must be possible, but {', '.join(unguarded)} always is",

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from coordinator.settings.sections.gateway.model import PROXY, Transition, Workflow
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.rules import machine
-from coordinator.toolsets.gateway.rules.catalogue import CAPABILITY, WORKFLOW, Listed
+from coordinator.toolsets.gateway.rules.catalogue import CAPABILITY, WORKFLOW, CatalogueItem
 from coordinator.toolsets.gateway.rules.checks import needs_nesting
 from coordinator.toolsets.gateway.rules.guards import Circumstances
 
@@ -63,7 +63,7 @@ class Links:
         rel = "next" if offset else "result"
         return self._link(rel, "workflow.get", {"workflowId": workflow, "result": key, **more})
 
-    def start(self, item: Listed, *, with_schema: bool = False) -> list[Link]:
+    def start(self, item: CatalogueItem, *, with_schema: bool = False) -> list[Link]:
         """The link that starts an item. A connection cannot be started, so its link leads to the search."""
         nested = item.kind == CAPABILITY and needs_nesting(item.schema)
         if item.kind == CAPABILITY:

@@ -15,7 +15,7 @@ from coordinator.settings.sections.gateway.executor import Executor, Guard
 from coordinator.settings.sections.gateway.model import Gateway, OnEnter, Transition, Workflow
 from coordinator.toolsets.gateway.rules import graph, mapping
 from coordinator.toolsets.gateway.rules.expressions import Malformed, parse
-from coordinator.toolsets.gateway.rules.graph import Level, Problem
+from coordinator.toolsets.gateway.rules.graph import Flaw, Level
 from coordinator.toolsets.gateway.rules.resolve import OWN, Resolution, all_connections, resolved
 from coordinator.toolsets.gateway.rules.schemas.inputs import schema_problem
 from coordinator.toolsets.gateway.rules.scope import is_path
@@ -39,7 +39,7 @@ def problems(
     tool_problem: ToolProblem = lambda name: "",
     flow_problems: FlowProblems = lambda flow: (),
     environment: Mapping[str, str] = os.environ,
-) -> list[Problem]:
+) -> list[Flaw]:
     """All problems of a section, in its order.
 
     Args:
@@ -50,7 +50,7 @@ def problems(
     """
     made = resolved(gateway)
     lint = _Lint(gateway, made, all_connections(gateway, connections), tool_problem, flow_problems, environment)
-    return [*(Problem("error", at, sentence) for at, sentence in made.problems), *lint.run(connections or {})]
+    return [*(Flaw("error", at, sentence) for at, sentence in made.problems), *lint.run(connections or {})]
 
 
 class _Lint:
@@ -70,13 +70,13 @@ class _Lint:
         self._flow_problems = flow_problems
         self._environment = environment
 
-    def run(self, shared: Mapping[str, Connection]) -> Iterator[Problem]:
+    def run(self, shared: Mapping[str, Connection]) -> Iterator[Flaw]:
         gateway = self._gateway
         for name, connection in gateway.connections.items():
             at: KeyPath = ("gateway", "connections", name)
             if name in shared:
                 sentence = f"the connection {name!r} is at the top of the settings too: name one of them otherwise"
-                yield Problem("error", at, sentence)
+                yield Flaw("error", at, sentence)
             yield from self._variables(at, msgspec.to_builtins(connection))
         for name, capability in gateway.capabilities.items():
             yield from self._common(("gateway", "capabilities", name), capability, name)
@@ -91,7 +91,7 @@ class _Lint:
         for name, workflow in gateway.workflows.items():
             yield from self._workflow(("gateway", "workflows", name), name, workflow)
 
-    def _common(self, at: KeyPath, part: Any, name: str) -> Iterator[Problem]:
+    def _common(self, at: KeyPath, part: Any, name: str) -> Iterator[Flaw]:
         """Checks the parts common to capabilities and exposures."""
         yield from _schema((*at, "inputSchema"), part.input_schema)
         yield from self._guards((*at, "guards"), part.guards)
@@ -100,7 +100,7 @@ class _Lint:
         yield from self._reliability((*at, "reliability"), part.reliability, part.executor)
         yield from _own(at, name)
 
-    def _workflow(self, at: KeyPath, name: str, workflow: Workflow) -> Iterator[Problem]:
+    def _workflow(self, at: KeyPath, name: str, workflow: Workflow) -> Iterator[Flaw]:
         yield from _schema((*at, "inputSchema"), workflow.input_schema)
         for problem in graph.problems(workflow):
             yield problem._replace(path=(*at, *problem.path))
@@ -112,16 +112,16 @@ class _Lint:
                 yield from self._transition((*here, "transitions", key), transition)
         yield from self._sub_workflows(at, name)
 
-    def _entry(self, at: KeyPath, entry: OnEnter) -> Iterator[Problem]:
+    def _entry(self, at: KeyPath, entry: OnEnter) -> Iterator[Flaw]:
         if entry.executor is None:
-            yield Problem("warning", at, "onEnter has no executor, so its output has no source")
+            yield Flaw("warning", at, "onEnter has no executor, so its output has no source")
         else:
             yield from self._executor((*at, "executor"), entry.executor)
             yield from self._unasked((*at, "executor"), entry.executor)
         yield from _output((*at, "output"), entry.output)
         yield from self._reliability((*at, "reliability"), entry.reliability, entry.executor)
 
-    def _transition(self, at: KeyPath, transition: Transition) -> Iterator[Problem]:
+    def _transition(self, at: KeyPath, transition: Transition) -> Iterator[Flaw]:
         yield from _schema((*at, "inputSchema"), transition.input_schema)
         yield from self._guards((*at, "guards"), transition.guards)
         yield from _output((*at, "output"), transition.output)
@@ -129,65 +129,65 @@ class _Lint:
         if transition.executor is not None:
             yield from self._executor((*at, "executor"), transition.executor)
         elif transition.reliability is not None:
-            yield Problem("warning", (*at, "reliability"), "there is no executor for it to apply to")
+            yield Flaw("warning", (*at, "reliability"), "there is no executor for it to apply to")
         for number, branch in enumerate(transition.branches):
             yield from self._guards((*at, "branches", number, "when"), (branch.when,), single=True)
         yield from _prefill((*at, "prefill"), transition.prefill)
 
-    def _sub_workflows(self, at: KeyPath, name: str) -> Iterator[Problem]:
+    def _sub_workflows(self, at: KeyPath, name: str) -> Iterator[Flaw]:
         """Warns of endless recursion of sub-workflows."""
         for circle in graph.recursions(name, self._made.workflows):
-            yield Problem("warning", at, f"it starts itself as a sub-workflow: {' -> '.join(circle)}")
+            yield Flaw("warning", at, f"it starts itself as a sub-workflow: {' -> '.join(circle)}")
 
-    def _executor(self, at: KeyPath, executor: Executor) -> Iterator[Problem]:
+    def _executor(self, at: KeyPath, executor: Executor) -> Iterator[Flaw]:
         if executor.capability is not None:
             return  # looked up when the section is resolved
         if executor.connection is not None and executor.kind is not None:
             yield from self._connection(at, executor.connection, executor.kind)
         if executor.kind == "workflow" and executor.definition_id not in self._gateway.workflows:
             sentence = unknown("workflow", executor.definition_id or "", self._gateway.workflows)
-            yield Problem("error", (*at, "definitionId"), sentence)
+            yield Flaw("error", (*at, "definitionId"), sentence)
         if executor.kind == "builtin":
             sentence = "the gateway's own tools cannot be executed" if executor.tool.startswith(OWN) else ""
             if sentence := sentence or self._tool_problem(executor.tool):
-                yield Problem("error", (*at, "tool"), sentence)
+                yield Flaw("error", (*at, "tool"), sentence)
         if executor.flow is not None:
             for level, sentence in self._flow_problems(executor.flow):
-                yield Problem(level, at, sentence)
+                yield Flaw(level, at, sentence)
         yield from _idempotency(at, executor.idempotency_key)
-        shown = msgspec.to_builtins(executor)
-        for text, place in _paths({key: value for key, value in shown.items() if key != "flow"}, at):
+        fields = msgspec.to_builtins(executor)
+        for text, place in _paths({key: value for key, value in fields.items() if key != "flow"}, at):
             yield from _path(place, text)
-        yield from self._variables(at, shown)
+        yield from self._variables(at, fields)
 
-    def _variables(self, at: KeyPath, shown: Any) -> Iterator[Problem]:
+    def _variables(self, at: KeyPath, fields: Any) -> Iterator[Flaw]:
         """Warns of environment variables that are not set."""
-        for text, place in _texts(shown, at):
+        for text, place in _texts(fields, at):
             try:
                 interpolated(text, self._environment)
             except KeyError as missing:
-                yield Problem("warning", place, f"the environment variable {missing.args[0]} is not set here")
+                yield Flaw("warning", place, f"the environment variable {missing.args[0]} is not set here")
 
-    def _unasked(self, at: KeyPath, executor: Executor) -> Iterator[Problem]:
+    def _unasked(self, at: KeyPath, executor: Executor) -> Iterator[Flaw]:
         """Warns of guards that are never evaluated, because their capability runs where no guards are evaluated."""
-        found = self._made.capabilities.get(executor.capability or "")
-        if found is not None and found.guards:
-            yield Problem(
+        capability = self._made.capabilities.get(executor.capability or "")
+        if capability is not None and capability.guards:
+            yield Flaw(
                 "warning",
                 (*at, "capability"),
-                f"the guards of the capability {found.id!r} are not evaluated here: give them to the transitions that "
-                "lead here",
+                f"the guards of the capability {capability.id!r} are not evaluated here: give them to the transitions "
+                "that lead here",
             )
 
-    def _connection(self, at: KeyPath, name: str, kind: str) -> Iterator[Problem]:
+    def _connection(self, at: KeyPath, name: str, kind: str) -> Iterator[Flaw]:
         here = (*at, "connection")
-        found = self._connections.get(name)
-        if found is None:
-            yield Problem("error", here, unknown("connection", name, self._connections))
-        elif found.kind != kind:
-            yield Problem("error", here, f"the connection {name!r} is of kind {found.kind}, not {kind}")
+        connection = self._connections.get(name)
+        if connection is None:
+            yield Flaw("error", here, unknown("connection", name, self._connections))
+        elif connection.kind != kind:
+            yield Flaw("error", here, f"the connection {name!r} is of kind {connection.kind}, not {kind}")
 
-    def _reliability(self, at: KeyPath, reliability: Any, executor: Executor | None = None) -> Iterator[Problem]:
+    def _reliability(self, at: KeyPath, reliability: Any, executor: Executor | None = None) -> Iterator[Flaw]:
         if reliability is None:
             return
         if reliability.fallback is not None:
@@ -198,23 +198,23 @@ class _Lint:
         stated = {"timeoutMs": reliability.timeout_ms, "maxTotalTimeoutMs": reliability.max_total_timeout_ms}
         for name, limit in stated.items():
             if limit is not None and limit > most:
-                yield Problem("warning", (*at, name), f"no attempt may take longer than {most} ms (limits)")
+                yield Flaw("warning", (*at, name), f"no attempt may take longer than {most} ms (limits)")
         if executor is not None and executor.kind not in (None, "mcp") and reliability.max_total_timeout_ms is not None:
             why = f"means nothing to an executor of kind {executor.kind}: only tools of servers report progress"
-            yield Problem("warning", (*at, "maxTotalTimeoutMs"), why)
+            yield Flaw("warning", (*at, "maxTotalTimeoutMs"), why)
 
-    def _guards(self, at: KeyPath, guards: Iterable[Guard], *, single: bool = False) -> Iterator[Problem]:
+    def _guards(self, at: KeyPath, guards: Iterable[Guard], *, single: bool = False) -> Iterator[Flaw]:
         for number, guard in enumerate(guards):
             here = at if single else (*at, number)
             if guard.kind in ("expr", "jsonpath"):
                 try:
                     expression = parse(guard.expr)
                 except Malformed as malformed:
-                    yield Problem("error", (*here, "expr"), f"the expression {guard.expr!r} {malformed}")
+                    yield Flaw("error", (*here, "expr"), f"the expression {guard.expr!r} {malformed}")
                     continue
                 for path in expression.paths:
                     if path.root in ("", "output"):
-                        yield Problem(
+                        yield Flaw(
                             "warning",
                             (*here, "expr"),
                             f"in {guard.expr!r} a path leads nowhere, so it is null; paths begin with "
@@ -225,23 +225,23 @@ class _Lint:
                 yield from self._guards((*here, "guard"), (guard.guard,), single=True)
 
 
-def _own(at: KeyPath, name: str) -> Iterator[Problem]:
+def _own(at: KeyPath, name: str) -> Iterator[Flaw]:
     if name.startswith(OWN):
-        yield Problem("error", at, f"the name {name!r} looks like one of the gateway's own tools")
+        yield Flaw("error", at, f"the name {name!r} looks like one of the gateway's own tools")
 
 
-def _schema(at: KeyPath, schema: Mapping[str, Any] | None) -> Iterator[Problem]:
+def _schema(at: KeyPath, schema: Mapping[str, Any] | None) -> Iterator[Flaw]:
     if schema is not None and (sentence := schema_problem(schema)):
-        yield Problem("error", at, sentence)
+        yield Flaw("error", at, sentence)
 
 
-def _output(at: KeyPath, output: Mapping[str, Any]) -> Iterator[Problem]:
+def _output(at: KeyPath, output: Mapping[str, Any]) -> Iterator[Flaw]:
     for key, spec in output.items():
         if sentence := mapping.problem(spec):
-            yield Problem("error", (*at, key), sentence)
+            yield Flaw("error", (*at, key), sentence)
         elif mapping.is_literal(spec):
             for text, place in _paths(spec, (*at, key)):
-                yield Problem(
+                yield Flaw(
                     "warning",
                     place,
                     f"{text!r} is written as it is, because it is inside a value; the whole value and the operands of "
@@ -249,30 +249,28 @@ def _output(at: KeyPath, output: Mapping[str, Any]) -> Iterator[Problem]:
                 )
 
 
-def _prefill(at: KeyPath, stated: Mapping[str, Any]) -> Iterator[Problem]:
+def _prefill(at: KeyPath, stated: Mapping[str, Any]) -> Iterator[Flaw]:
     for text, place in _paths(stated, at):
         yield from _path(place, text)
         path = parse_path(text)
         if path is not None and path.root == "arguments":
-            yield Problem("warning", place, f"{text!r} leads nowhere: when a link is made there are no arguments yet")
+            yield Flaw("warning", place, f"{text!r} leads nowhere: when a link is made there are no arguments yet")
 
 
-def _path(at: KeyPath, text: str) -> Iterator[Problem]:
+def _path(at: KeyPath, text: str) -> Iterator[Flaw]:
     path = parse_path(text)
     if path is None:
-        yield Problem("warning", at, f"{text!r} begins like a path but is none, so it is passed on as it is")
+        yield Flaw("warning", at, f"{text!r} begins like a path but is none, so it is passed on as it is")
     elif path.root in ("", "output"):
-        yield Problem(
-            "error", at, f"{text!r} leads nowhere; paths begin with $.context, $.arguments or $.workflow.input"
-        )
+        yield Flaw("error", at, f"{text!r} leads nowhere; paths begin with $.context, $.arguments or $.workflow.input")
 
 
-def _idempotency(at: KeyPath, template: bool | str | None) -> Iterator[Problem]:
+def _idempotency(at: KeyPath, template: bool | str | None) -> Iterator[Flaw]:
     if isinstance(template, str):
         for name in _PLACEHOLDER.findall(template):
             if name not in VARIABLES:
                 sentence = unknown("variable", name, VARIABLES)
-                yield Problem("error", (*at, "idempotencyKey"), sentence)
+                yield Flaw("error", (*at, "idempotencyKey"), sentence)
 
 
 def _paths(value: Any, at: KeyPath) -> Iterator[tuple[str, KeyPath]]:

@@ -30,12 +30,12 @@ def redacted(value: Any, depth: int = 0) -> Any:
     if depth > _MAX_DEPTH:
         return "..."
     if isinstance(value, dict):
-        shown = list(value.items())[:_MAX_ENTRIES]
-        found = {
+        kept = list(value.items())[:_MAX_ENTRIES]
+        copy = {
             key: REDACTED if _SECRET.search(key) and entry is not None else redacted(entry, depth + 1)
-            for key, entry in shown
+            for key, entry in kept
         }
-        return {**found, "...": f"{len(value) - len(shown)} more"} if len(shown) < len(value) else found
+        return {**copy, "...": f"{len(value) - len(kept)} more"} if len(kept) < len(value) else copy
     if isinstance(value, list | tuple):
         entries = [redacted(entry, depth + 1) for entry in value[:_MAX_ENTRIES]]
         return [*entries, f"... {len(value) - len(entries)} more"] if len(entries) < len(value) else entries
@@ -50,8 +50,8 @@ def _inner(text: str, depth: int) -> str:
     if text.lstrip()[:1] not in _OPENING:
         return text
     try:
-        found = _decode(text)
+        decoded = _decode(text)
     except (msgspec.DecodeError, RecursionError):
         return text
-    shown = redacted(found, depth + 1)
-    return text if shown == found else _encode(shown).decode()
+    copy = redacted(decoded, depth + 1)
+    return text if copy == decoded else _encode(copy).decode()

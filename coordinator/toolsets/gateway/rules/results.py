@@ -42,7 +42,7 @@ Changes = dict[str, Whole | None]
 is not cut."""
 
 
-class Kept(Struct, array_like=True, frozen=True):
+class KeptValue(Struct, array_like=True, frozen=True):
     """A value that is kept whole."""
 
     key: str
@@ -78,13 +78,13 @@ def cut_to_fit(context: Mapping[str, Any], written: Iterable[str]) -> tuple[dict
     for key in largest_first:
         if size <= MAX_CONTEXT:
             break
-        found = cut_of(context[key])
-        whole = _whole(found, context[key], texts[key])
-        cut = _beginning(found, texts[key], whole)
+        earlier_cut = cut_of(context[key])
+        whole = _whole(earlier_cut, context[key], texts[key])
+        cut = _beginning(earlier_cut, texts[key], whole)
         saved = len(texts[key]) - len(_encode(cut))
-        if saved > 0 or found is not None:
+        if saved > 0 or earlier_cut is not None:
             cuts[key], size = cut, size - saved
-        if saved > 0 and (found is None or whole is not None):
+        if saved > 0 and (earlier_cut is None or whole is not None):
             changes[key] = whole
     for key, cut in cuts.items():
         if size > MAX_CONTEXT:
@@ -95,8 +95,8 @@ def cut_to_fit(context: Mapping[str, Any], written: Iterable[str]) -> tuple[dict
 
 
 def arranged(
-    kept: Sequence[Kept], changes: Mapping[str, Whole | None], version: int
-) -> tuple[list[Kept], list[tuple[int, str]]]:
+    kept: Sequence[KeptValue], changes: Mapping[str, Whole | None], version: int
+) -> tuple[list[KeptValue], list[tuple[int, str]]]:
     """What is kept of an instance from a version on: the last values, the oldest first.
 
     Args:
@@ -112,7 +112,7 @@ def arranged(
     free = (place for place in range(1, MOST_KEPT + 1) if place not in taken)
     stored = {place: whole.text + whole.media for place, (_, whole) in zip(free, fresh, strict=False)}
     made = [
-        Kept(key, place, whole.bytes, len(whole.text.encode()), len(whole.media.encode()), version)
+        KeptValue(key, place, whole.bytes, len(whole.text.encode()), len(whole.media.encode()), version)
         for place, (key, whole) in zip(stored, fresh, strict=True)
     ]
     emptied = {one.place for one in kept} - taken - stored.keys()
@@ -135,17 +135,17 @@ def page(data: bytes, room: int) -> tuple[int, str]:
     return begun, fitting(text, room) or text[:1]
 
 
-def _whole(found: Cut | None, value: Any, text: bytes) -> Whole | None:
+def _whole(cut: Cut | None, value: Any, text: bytes) -> Whole | None:
     """What is kept of a value; None: it is too large for that, or was cut before and is no longer than if cut here.
 
     Args:
-        found: the value, if it was cut before.
+        cut: the value, if it was cut before.
         text: the value as JSON.
     """
     size = len(text)
-    if size > MAX_KEPT or (found is not None and len(found.beginning.encode()) <= MAX_BEGINNING):
+    if size > MAX_KEPT or (cut is not None and len(cut.beginning.encode()) <= MAX_BEGINNING):
         return None
-    size = found.bytes if found is not None else size
+    size = cut.bytes if cut is not None else size
     # Looked for before everything in a value is looked at.
     if not any(b'"%s"' % kind.encode() in text for kind in _MEDIA) or too_deep(value):
         return Whole(size, text.decode(), "")
@@ -154,10 +154,10 @@ def _whole(found: Cut | None, value: Any, text: bytes) -> Whole | None:
     return Whole(size, elided, _encode(media).decode() if media else "")
 
 
-def _beginning(found: Cut | None, text: bytes, whole: Whole | None) -> Cut:
+def _beginning(cut: Cut | None, text: bytes, whole: Whole | None) -> Cut:
     """A value cut to its beginning, which ends before the data of its first image. A cut one keeps its size."""
-    if found is not None:
-        return msgspec.structs.replace(found, beginning=_first(found.beginning.encode()))
+    if cut is not None:
+        return msgspec.structs.replace(cut, beginning=_first(cut.beginning.encode()))
     beginning = _first(text)
     if whole is not None and whole.media:
         beginning = os.path.commonprefix((beginning, whole.text))  # noqa: RUF071 -- of any texts
@@ -168,14 +168,14 @@ def _first(text: bytes) -> str:
     return text[:MAX_BEGINNING].decode(errors="ignore")
 
 
-def _without_media(value: Any, found: list[Any]) -> Any:
-    """A value whose images and sounds say where they are; these are added to ``found``."""
+def _without_media(value: Any, blocks: list[Any]) -> Any:
+    """A value whose images and sounds say where they are; these are added to ``blocks``."""
     if isinstance(value, list):
-        return [_without_media(one, found) for one in value]
+        return [_without_media(one, blocks) for one in value]
     if not isinstance(value, dict):
         return value
     data, mime = value.get("data"), value.get("mimeType")
     if value.get("type") in _MEDIA and isinstance(data, str) and isinstance(mime, str):
-        found.append({"type": value["type"], "data": data, "mimeType": mime})
-        return {**value, "data": f"(content[{len(found)}] of the answer with offset 0)"}
-    return {key: _without_media(one, found) for key, one in value.items()}
+        blocks.append({"type": value["type"], "data": data, "mimeType": mime})
+        return {**value, "data": f"(content[{len(blocks)}] of the answer with offset 0)"}
+    return {key: _without_media(one, blocks) for key, one in value.items()}

@@ -58,7 +58,7 @@ class Gains(NamedTuple):
     """The items in ``fuzzy``, as a set."""
 
 
-class Entry(NamedTuple):
+class SearchEntry(NamedTuple):
     """The searchable texts of an item."""
 
     id: str
@@ -74,7 +74,7 @@ class Entry(NamedTuple):
         return value if isinstance(value, str) else " ".join(value)
 
 
-class Found(NamedTuple):
+class ScoredItem(NamedTuple):
     score: float
     id: str
 
@@ -92,7 +92,7 @@ def trigrams(word: str) -> frozenset[str]:
 class Index:
     """An index over entries; made once and never changed."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[SearchEntry]) -> None:
         ordered = sorted(entries, key=lambda entry: entry.id)
         self._ids = [entry.id for entry in ordered]
         self._kinds: dict[str, int] = {}
@@ -104,7 +104,7 @@ class Index:
                     places.setdefault(word, {}).setdefault(field, []).append(at)
         self._places = places
         self._postings = {
-            word: {field: _bits(found, len(ordered)) for field, found in fields.items()}
+            word: {field: _bits(positions, len(ordered)) for field, positions in fields.items()}
             for word, fields in places.items()
         }
         self._vocabulary = _SEPARATOR + _SEPARATOR.join(self._postings) + _SEPARATOR
@@ -121,18 +121,18 @@ class Index:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def search(self, query: str, kind: str | None = None, limit: int = 10) -> list[Found]:
+    def search(self, query: str, kind: str | None = None, limit: int = 10) -> list[ScoredItem]:
         """The best entries: by score, then by id. An empty query finds everything, at 1.0.
 
         Args:
             kind: only entries of this kind.
         """
-        asked = (1 << len(self._ids)) - 1
+        candidates = (1 << len(self._ids)) - 1
         if kind is not None:
-            asked &= self._kinds.get(kind, 0)
+            candidates &= self._kinds.get(kind, 0)
         if not query.strip():
-            return [Found(1.0, self._ids[at]) for at in _lowest(asked, limit)]
-        groups: dict[float, int] = {0.0: asked}
+            return [ScoredItem(1.0, self._ids[at]) for at in _lowest(candidates, limit)]
+        groups: dict[float, int] = {0.0: candidates}
         fuzzy: dict[int, float] = {}
         fuzzy_items = 0
         for term in words(query):
@@ -145,7 +145,7 @@ class Index:
                 for at, gain in gains.fuzzy.items():
                     fuzzy[at] = fuzzy.get(at, 0.0) + gain
             fuzzy_items |= gains.fuzzy_items
-        return [Found(-score, self._ids[at]) for score, at in _best(groups, fuzzy, fuzzy_items, limit)]
+        return [ScoredItem(-score, self._ids[at]) for score, at in _best(groups, fuzzy, fuzzy_items, limit)]
 
     def _gains(self, term: str) -> Gains:
         """Computes how much a term adds to the scores of which items."""
@@ -171,9 +171,9 @@ class Index:
             else:
                 for at, gain in gains.items():
                     fuzzy[at] = fuzzy.get(at, 0.0) + gain
-        found = Gains(tuple(exact), fuzzy, _bits(fuzzy, len(self._ids)))
-        self._cache_gains(term, found)
-        return found
+        word_gains = Gains(tuple(exact), fuzzy, _bits(fuzzy, len(self._ids)))
+        self._cache_gains(term, word_gains)
+        return word_gains
 
     def _cache_gains(self, term: str, gains: Gains) -> None:
         """Caches the gains of a term, because agents often repeat words. The cache is bounded."""
@@ -184,9 +184,9 @@ class Index:
         self._cache[term] = gains
         self._cached_items += size
 
-    def _union(self, found: Iterable[str], field: str) -> int:
+    def _union(self, words: Iterable[str], field: str) -> int:
         items = 0
-        for word in found:
+        for word in words:
             items |= self._postings[word].get(field, 0)
         return items
 
@@ -202,12 +202,12 @@ class Index:
         grams = trigrams(term)
         common = Counter(chain.from_iterable(self._grams.get(gram, ()) for gram in grams))
         size, sizes = len(grams), self._sizes
-        found = [
+        words = [
             (likeness, word)
             for word, count in common.items()
             if (likeness := count / (size + sizes[word] - count)) > THRESHOLD
         ]
-        return sorted(found)
+        return sorted(words)
 
 
 def _best(
@@ -219,27 +219,27 @@ def _best(
         groups: score without fuzzy gains -> the set of items that have it.
         fuzzy_items: the items of ``fuzzy``, as a set.
     """
-    found: list[tuple[float, int]] = []
+    best: list[tuple[float, int]] = []
     ordered = sorted(groups, reverse=True)
     for score in ordered:
-        if score <= 0 or len(found) >= limit:
+        if score <= 0 or len(best) >= limit:
             break
-        found += [
-            (-round(score, _SCORE_DECIMALS), at) for at in _lowest(groups[score] & ~fuzzy_items, limit - len(found))
+        best += [
+            (-round(score, _SCORE_DECIMALS), at) for at in _lowest(groups[score] & ~fuzzy_items, limit - len(best))
         ]
     if not fuzzy:
-        return found
+        return best
     # Skips the items whose score, even with the greatest fuzzy gain, is below that of the last result.
     most = max(fuzzy.values())
-    least = -found[limit - 1][0] if len(found) >= limit else 0.0
+    least = -best[limit - 1][0] if len(best) >= limit else 0.0
     for score in ordered:
         if score + most + _ROUNDING < least:
             break
         for at in _members(groups[score] & fuzzy_items):
             total = score + fuzzy[at]
             if total + _ROUNDING >= least:
-                found.append((-round(total, _SCORE_DECIMALS), at))
-    return heapq.nsmallest(limit, found)
+                best.append((-round(total, _SCORE_DECIMALS), at))
+    return heapq.nsmallest(limit, best)
 
 
 def _add_gain(groups: dict[float, int], gain: float, items: int) -> dict[float, int]:
@@ -257,10 +257,10 @@ def _add_gain(groups: dict[float, int], gain: float, items: int) -> dict[float, 
 
 def _bits(places: Iterable[int], count: int) -> int:
     """A set of numbers below ``count``."""
-    found = bytearray((count + 7) >> 3)
+    bits = bytearray((count + 7) >> 3)
     for at in places:
-        found[at >> 3] |= 1 << (at & 7)
-    return int.from_bytes(found, "little")
+        bits[at >> 3] |= 1 << (at & 7)
+    return int.from_bytes(bits, "little")
 
 
 def _members(items: int) -> Iterator[int]:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from coordinator.toolsets.gateway.rules.guards import Principal
-from coordinator.toolsets.gateway.rules.results import Changes, Kept
+from coordinator.toolsets.gateway.rules.results import Changes, KeptValue
 
 MAX_NESTING = 10
 """How deep sub-workflows may be nested."""
@@ -62,7 +62,7 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     version: int
     context: dict[str, Any] = {}
     evidence: dict[str, int] = {}
-    kept: list[Kept] = []
+    kept: list[KeptValue] = []
     """Values that are kept whole."""
 
     # The current hop.
@@ -109,7 +109,7 @@ class Task(Struct, kw_only=True, omit_defaults=True):
         return _encode(self).decode()
 
 
-class Problem(Struct, kw_only=True, omit_defaults=True):
+class OperationProblem(Struct, kw_only=True, omit_defaults=True):
     """Why an operation failed."""
 
     code: str
@@ -130,7 +130,7 @@ class Ending(Struct, kw_only=True, omit_defaults=True):
     """Why the chain stopped early."""
     retry: str = ""
     """The deterministic transition to submit to continue after the chain stopped."""
-    error: Problem | None = None
+    error: OperationProblem | None = None
 
 
 class Event(Struct, array_like=True, frozen=True):

@@ -8,14 +8,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from coordinator.settings.sections.gateway.model import Workflow
-from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Listed
+from coordinator.toolsets.gateway.rules.catalogue import Catalogue, CatalogueItem
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, all_hold
 from coordinator.toolsets.gateway.rules.resolve import READY
 from coordinator.toolsets.gateway.rules.schemas.inputs import with_defaults
 from coordinator.toolsets.gateway.rules.scope import Scope
 
 
-def visible(catalogue: Catalogue, principal: Principal) -> Sequence[Listed]:
+def visible(catalogue: Catalogue, principal: Principal) -> Sequence[CatalogueItem]:
     """The items that a principal may see, in the catalogue's order."""
     return [one for one in catalogue.items.values() if sees(catalogue, one.id, principal)]
 

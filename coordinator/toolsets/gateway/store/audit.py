@@ -22,7 +22,7 @@ OWN_PROJECT = keys.DEFAULT_PROJECT
 """The project whose audit takes the entries that belong to no project."""
 
 
-class Entry(Struct, frozen=True, kw_only=True, rename="camel"):
+class AuditEntry(Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
     at: str
     """UTC with milliseconds."""
@@ -35,7 +35,7 @@ class Entry(Struct, frozen=True, kw_only=True, rename="camel"):
     """Its id in the stream; later entries have higher ones."""
 
 
-class Asked(Struct, array_like=True, frozen=True):
+class PendingApproval(Struct, array_like=True, frozen=True):
     """A pending approval."""
 
     id: str
@@ -85,7 +85,7 @@ class ApprovalPage(NamedTuple):
 class OwnEntries(NamedTuple):
     """A page of the entries about one instance."""
 
-    rows: list[Entry]
+    rows: list[AuditEntry]
     """The last one first."""
     next: str
     """The entry with which the next page begins; empty: there are none before these that are kept."""
@@ -94,7 +94,7 @@ class OwnEntries(NamedTuple):
 
 
 _WRITE: Script[Any] = Script(LIBRARY, "write_audit")
-_OPEN = Script(LIBRARY, "open_approvals", list[Asked])
+_OPEN = Script(LIBRARY, "open_approvals", list[PendingApproval])
 _LIST = Script(LIBRARY, "list_approvals", ApprovalPage)
 _OWN = Script(LIBRARY, "read_own_audit", tuple[list[tuple[str, list[str]]], str, bool])
 _NOTE_COPIED: Script[Any] = Script(LIBRARY, "note_copied")
@@ -119,16 +119,16 @@ class AuditStore:
         if events:
             await self._store.run(_WRITE, project, self._cap, workflow, operation, actor, _pack(list(events)))
 
-    async def read(self, project: str, after: str = "", count: int = PAGE) -> list[Entry]:
+    async def read(self, project: str, after: str = "", count: int = PAGE) -> list[AuditEntry]:
         """Entries after a position, oldest first; without a position from the oldest one kept."""
         start = f"({after}" if after else "-"
-        found = await self._store.command("XRANGE", keys.gate_audit.key(project), start, "+", "COUNT", count)
-        return [_entry(position.decode(), [*map(bytes.decode, fields)]) for position, fields in found or ()]
+        entries = await self._store.command("XRANGE", keys.gate_audit.key(project), start, "+", "COUNT", count)
+        return [_entry(position.decode(), [*map(bytes.decode, fields)]) for position, fields in entries or ()]
 
-    async def newest(self, project: str, count: int) -> list[Entry]:
+    async def newest(self, project: str, count: int) -> list[AuditEntry]:
         """The last entries, oldest first."""
-        found = await self._store.command("XREVRANGE", keys.gate_audit.key(project), "+", "-", "COUNT", count)
-        return [_entry(position.decode(), [*map(bytes.decode, fields)]) for position, fields in reversed(found or ())]
+        entries = await self._store.command("XREVRANGE", keys.gate_audit.key(project), "+", "-", "COUNT", count)
+        return [_entry(position.decode(), [*map(bytes.decode, fields)]) for position, fields in reversed(entries or ())]
 
     async def of_instance(self, project: str, workflow: str, start: str = "", limit: int = 50) -> OwnEntries:
         """The entries about an instance, from an entry on (``OwnEntries.next``).
@@ -142,27 +142,27 @@ class AuditStore:
 
     async def copied(self, project: str) -> str:
         """The position up to which the audit was copied to a file; empty: nothing was copied."""
-        found = await self._store.command("GET", keys.gate_copied.key(project))
-        return found.decode() if found else ""
+        position = await self._store.command("GET", keys.gate_copied.key(project))
+        return position.decode() if position else ""
 
     async def note_copied(self, project: str, position: str) -> None:
         """Records that the audit was copied up to a position, unless a later one is recorded."""
         await self._store.run(_NOTE_COPIED, project, position)
 
-    async def first_open(self, project: str) -> Asked | None:
+    async def first_open(self, project: str) -> PendingApproval | None:
         """The pending approval that was asked for first; None: there is none."""
-        found = await self._store.run(_OPEN, project, 0, 1)
-        return found[0] if found else None
+        approvals = await self._store.run(_OPEN, project, 0, 1)
+        return approvals[0] if approvals else None
 
-    async def open_approvals(self, project: str) -> list[Asked]:
+    async def open_approvals(self, project: str) -> list[PendingApproval]:
         """All pending approvals, oldest first. They are read in pages."""
-        found: dict[str, Asked] = {}
+        approvals: dict[str, PendingApproval] = {}
         since, size = 0, PAGE
         while True:
             page = await self._store.run(_OPEN, project, since, size)
-            found |= {one.id: one for one in page}
+            approvals |= {one.id: one for one in page}
             if len(page) < size:
-                return list(found.values())
+                return list(approvals.values())
             # The next page begins with the last timestamp of this one. A page that has only one timestamp grows.
             size = PAGE if page[-1].asked_at > since else size * 2
             since = max(since, page[-1].asked_at)
@@ -183,9 +183,9 @@ class AuditStore:
         return None if len(reply) < 2 else _answered(reply)
 
 
-def _entry(where: str, fields: Sequence[str]) -> Entry:
+def _entry(where: str, fields: Sequence[str]) -> AuditEntry:
     facts = dict(zip(fields[::2], fields[1::2], strict=True))
-    return Entry(
+    return AuditEntry(
         id="evt_" + where.replace("-", "_"),
         at=iso(int(where.partition("-")[0])),
         workflow_id=facts["w"],

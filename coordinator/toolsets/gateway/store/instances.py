@@ -14,7 +14,7 @@ from coordinator.steps.store import LIBRARY as STEPS
 from coordinator.store import Library, Script, Store, keys
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed, unpacked
-from coordinator.toolsets.gateway.rules.results import Kept
+from coordinator.toolsets.gateway.rules.results import KeptValue
 from coordinator.toolsets.gateway.rules.task import Advance
 
 LIBRARY = Library("coordinator.toolsets.gateway", uses=[STEPS])
@@ -65,7 +65,7 @@ class Instance(Struct, array_like=True, frozen=True):
     """The ending of the requested operation; empty: it is in progress, or ended long ago."""
     session_ms: int
     kept: str = "[]"
-    """Values that are kept whole, as the JSON of ``Kept``."""
+    """Values that are kept whole, as the JSON of ``KeptValue``."""
     owner: str = ""
     """Whose states of servers it uses, if not its own."""
 
@@ -96,7 +96,7 @@ class NewInstance(Struct, frozen=True, kw_only=True):
     """Whose states of servers it uses, if not its own."""
 
 
-class Begun(Struct, array_like=True, frozen=True):
+class BegunTransition(Struct, array_like=True, frozen=True):
     """The result of an attempt to begin a transition."""
 
     what: What
@@ -117,7 +117,7 @@ class _Started(NamedTuple):
 
 
 _START = Script(LIBRARY, "start_instance", _Started)
-_BEGIN = Script(LIBRARY, "begin_transition", Begun)
+_BEGIN = Script(LIBRARY, "begin_transition", BegunTransition)
 _READ: Script[Any] = Script(LIBRARY, "read_instance")
 _EXPIRE = Script(LIBRARY, "expire_instance", tuple[bool, bool])
 _STOP = Script(LIBRARY, "stop_operation", tuple[Literal["over", "stopped", "moved"], bool])
@@ -184,7 +184,7 @@ class InstanceStore(RunStore):
 
     async def begin(
         self, project: str, request: IdempotencyKey, waiter: str, workflow: str, transition: str, advance: Advance
-    ) -> Begun:
+    ) -> BegunTransition:
         """Begins a transition, if the instance still has the version from which the advance was planned."""
         await self._note(project, request)
         begun = await self._change(
@@ -204,7 +204,7 @@ class InstanceStore(RunStore):
         return None if len(reply) < 2 else _instance(reply)
 
     async def result(
-        self, project: str, workflow: str, instance: Instance, kept: Kept, start: int, count: int
+        self, project: str, workflow: str, instance: Instance, kept: KeptValue, start: int, count: int
     ) -> bytes | None:
         """Some bytes of a value that is kept whole; None: it was replaced since the instance was read.
 

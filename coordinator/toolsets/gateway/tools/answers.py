@@ -22,8 +22,7 @@ from coordinator.toolsets.gateway.rules import checks
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.rules.links import Links
-from coordinator.toolsets.gateway.rules.task import Ending, HopTaken
-from coordinator.toolsets.gateway.rules.task import Problem as Failed
+from coordinator.toolsets.gateway.rules.task import Ending, HopTaken, OperationProblem
 from coordinator.toolsets.gateway.snapshot import Snapshot, retry_ms
 from coordinator.toolsets.gateway.store.instances import Instance
 from coordinator.toolsets.timestamp import iso
@@ -92,7 +91,7 @@ def answer(snapshot: Snapshot, principal: Principal, links: Links) -> WorkflowAn
     return made
 
 
-def failed(snapshot: Snapshot, ending: Ending, problem: Failed, principal: Principal, links: Links) -> Reply:
+def failed(snapshot: Snapshot, ending: Ending, problem: OperationProblem, principal: Principal, links: Links) -> Reply:
     """The answer to a transition whose executor failed, or whose chain cannot go on."""
     moves = [links.myself(snapshot.id)]
     if problem.code == checks.STALE:

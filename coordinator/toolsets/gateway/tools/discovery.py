@@ -14,7 +14,7 @@ from coordinator.settings.sections.gateway.model import PROXY, Transition, Workf
 from coordinator.toolsets.gateway.contract import discovery
 from coordinator.toolsets.gateway.contract.base import Link, Refusal
 from coordinator.toolsets.gateway.rules import checks
-from coordinator.toolsets.gateway.rules.catalogue import Listed
+from coordinator.toolsets.gateway.rules.catalogue import CatalogueItem
 from coordinator.toolsets.gateway.rules.graph import ends
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.rules.links import Links
@@ -55,10 +55,10 @@ class Discovery:
             begin = next((number for number, one in enumerate(every, 1) if one.id == args.cursor), -1)
             if begin < 0:
                 return rejected(checks.lost_cursor(args.cursor), Principal.of(call.caller), self._links)
-        found = _that_fit(_item(one, self._links) for one in every[begin:])
-        more = [self._links.next(found[-1].id)] if begin + len(found) < len(every) else []
+        entries = _that_fit(_item(one, self._links) for one in every[begin:])
+        more = [self._links.next(entries[-1].id)] if begin + len(entries) < len(every) else []
         total = len(every) if more or begin else UNSET
-        return discovery.HomeAnswer(items=found, total=total, links=[*more, self._links.search()])
+        return discovery.HomeAnswer(items=entries, total=total, links=[*more, self._links.search()])
 
     async def search(self, call: Call, args: discovery.Search) -> discovery.SearchAnswer:
         """The visible items that match the words, best match first."""
@@ -70,32 +70,32 @@ class Discovery:
             raise invalid("kind", f"must be one of {', '.join(discovery.KINDS)}")
         catalogue = self._backend.catalogue
         if catalogue.gateway.discovery.visibility == "all":
-            found = catalogue.index.search(args.query, args.kind, args.limit)
+            results = catalogue.index.search(args.query, args.kind, args.limit)
         else:
             seen = {one.id for one in visible(catalogue, Principal.of(call.caller))}
             every = catalogue.index.search(args.query, args.kind, len(catalogue.index))
-            found = [one for one in every if one.id in seen][: args.limit]
+            results = [one for one in every if one.id in seen][: args.limit]
         hits = _that_fit(
-            discovery.Hit(score=one.score, item=_item(catalogue.items[one.id], self._links)) for one in found
+            discovery.Hit(score=one.score, item=_item(catalogue.items[one.id], self._links)) for one in results
         )
-        total = len(found) if len(hits) < len(found) else UNSET
+        total = len(results) if len(hits) < len(results) else UNSET
         return discovery.SearchAnswer(results=hits, total=total, links=[self._links.home()])
 
     async def describe(self, call: Call, args: discovery.Describe) -> discovery.DescribeAnswer | Reply:
         """One workflow or capability in full."""
-        found = self._backend.catalogue.items.get(args.id)
-        if found is None or not sees(self._backend.catalogue, found.id, Principal.of(call.caller)):
+        item = self._backend.catalogue.items.get(args.id)
+        if item is None or not sees(self._backend.catalogue, item.id, Principal.of(call.caller)):
             return rejected(checks.unknown_item(args.id, self._ids(call)), Principal.of(call.caller), self._links)
-        shown = _item(found, self._links)
+        summary = _item(item, self._links)
         return discovery.DescribeAnswer(
-            id=shown.id,
-            kind=shown.kind,
-            title=shown.title,
-            description=shown.description,
-            tags=shown.tags,
-            available=shown.available,
-            examples=list(found.examples) or UNSET,
-            links=self._links.start(found, with_schema=True),
+            id=summary.id,
+            kind=summary.kind,
+            title=summary.title,
+            description=summary.description,
+            tags=summary.tags,
+            available=summary.available,
+            examples=list(item.examples) or UNSET,
+            links=self._links.start(item, with_schema=True),
         )
 
     async def explain(
@@ -156,17 +156,17 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
 
 def _that_fit(made: Iterable[R]) -> list[R]:
     """The first ones, up to ``MAX_BYTES`` together, and at least one. No more are made than that."""
-    found: list[R] = []
+    fitting: list[R] = []
     left = discovery.MAX_BYTES - len(b"[]")
     for one in made:
         left -= len(_encode(one)) + len(b",")
-        if found and left < 0:
+        if fitting and left < 0:
             break
-        found.append(one)
-    return found
+        fitting.append(one)
+    return fitting
 
 
-def _item(listed: Listed, links: Links) -> discovery.Item:
+def _item(listed: CatalogueItem, links: Links) -> discovery.Item:
     """An item as gateway.home and gateway.search show it."""
     return discovery.Item(
         id=listed.id,
@@ -200,17 +200,17 @@ def _transition(
     name: str, transition: str, places: Sequence[tuple[str, Transition]], links: list[Link]
 ) -> discovery.TransitionShown:
     """The transition of the first state that has it, and all states that do."""
-    found = places[0][1]
+    first = places[0][1]
     return discovery.TransitionShown(
         definition_id=name,
         transition=transition,
-        title=found.title or transition,
-        target=found.target,
-        actor=found.actor,
-        guards=msgspec.to_builtins(found.guards),
-        input_schema=found.input_schema,
-        executor=_executor(found.executor),
-        branches=msgspec.to_builtins(found.branches) or UNSET,
+        title=first.title or transition,
+        target=first.target,
+        actor=first.actor,
+        guards=msgspec.to_builtins(first.guards),
+        input_schema=first.input_schema,
+        executor=_executor(first.executor),
+        branches=msgspec.to_builtins(first.branches) or UNSET,
         from_states=[state for state, _ in places] if len(places) > 1 else UNSET,
         links=links,
     )
@@ -221,10 +221,10 @@ def _executor(executor: Executor | None) -> dict[str, Any] | None:
     if executor is None:
         return None
     names = {field.name: field.encode_name for field in msgspec.structs.fields(executor)}
-    shown = {names[name]: getattr(executor, name) for name in _SHOWN}
+    fields = {names[name]: getattr(executor, name) for name in _SHOWN}
     kind = executor.kind
     return {
         key: value
-        for key, value in shown.items()
+        for key, value in fields.items()
         if value not in (None, "") and (key != "method" or kind == "rest") and (key != "queue" or kind == "human")
     }

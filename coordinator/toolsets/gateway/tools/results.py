@@ -11,7 +11,7 @@ from coordinator.toolsets import pages
 from coordinator.toolsets.gateway.contract.workflow import Get, ResultPage
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import Principal
-from coordinator.toolsets.gateway.rules.results import MAX_KEPT, MOST_KEPT, Kept, page
+from coordinator.toolsets.gateway.rules.results import MAX_KEPT, MOST_KEPT, KeptValue, page
 from coordinator.toolsets.gateway.snapshot import Snapshot
 from coordinator.toolsets.gateway.tools.answers import rejected
 from coordinator.toolsets.gateway.tools.backend import Backend
@@ -50,7 +50,7 @@ async def result_page(backend: Backend, call: Call, args: Get) -> Reply:
     raise ToolFailure("conflict", "other calls keep replacing the result; repeat the call", retry_after_ms=200)
 
 
-def _kept(snapshot: Snapshot, key: str) -> Kept:
+def _kept(snapshot: Snapshot, key: str) -> KeptValue:
     kept = {one.key: one for one in snapshot.kept}
     if key in kept:
         return kept[key]
@@ -67,7 +67,7 @@ def _kept(snapshot: Snapshot, key: str) -> Kept:
     raise invalid("result", why + that_exist(key, kept))
 
 
-def _shown(backend: Backend, workflow: str, one: Kept, offset: int, data: bytes, media: bytes) -> Reply:
+def _shown(backend: Backend, workflow: str, one: KeptValue, offset: int, data: bytes, media: bytes) -> Reply:
     begun, text = page(data, pages.ANSWER_CHARS)
     offset += begun
     end = offset + len(text.encode())

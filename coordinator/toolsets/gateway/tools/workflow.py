@@ -95,8 +95,8 @@ class Workflows:
             if (repeated := await self._operations.repeated(call.project, request, haste)) is not None:
                 # The same call began earlier, with definitions that this process does not have (any more).
                 return self._answer(call, repeated, principal)
-            asked = args.input.get("capability") if args.definition_id == PROXY else None
-            capability = asked if isinstance(asked, str) else ""
+            called_directly = args.input.get("capability") if args.definition_id == PROXY else None
+            capability = called_directly if isinstance(called_directly, str) else ""
             await self._operations.refuse(call.project, principal, args.definition_id, capability, refused)
             return rejected(refused, principal, self._links, more=self._links_of_refused(args, principal))
         return self._answer(call, snapshot, principal)
@@ -144,12 +144,12 @@ class Workflows:
         principal = Principal.of(call.caller)
         if call.answer is not None:
             return await self._decided(call, principal, call.answer)
-        asked = (args.workflow_id, args.expected_version, args.transition, args.arguments)
+        wanted = (args.workflow_id, args.expected_version, args.transition, args.arguments)
         request = keyed(principal.id, args.request_id, "workflow.submit", canonical(args))
         try:
             hurried = not self.submit_may_wait(args)
             submission = SubmitRequest(
-                call.project, principal, *asked, request, new_operation(), hurried, call.can_defer, owner=_owner(call)
+                call.project, principal, *wanted, request, new_operation(), hurried, call.can_defer, owner=_owner(call)
             )
             snapshot = await self._operations.submit(submission)
         except Rejected as refused:
@@ -192,37 +192,37 @@ class Workflows:
         Args:
             own: whether the operation is a submit of this call, so that it may stop it.
         """
-        found, instance = answer(snapshot, principal, self._links), snapshot.instance
+        answered, instance = answer(snapshot, principal, self._links), snapshot.instance
         if call.can_defer and snapshot.ending is None and instance.operation:
             what = f"the transition {instance.transition!r}" if instance.transition else "what follows the start"
             return Pending(
                 state=Operation(snapshot.id, instance.operation, own),
                 ttl_ms=instance.session_ms or self._backend.instances.retention_ms,
                 message=f"{what} is being carried out",
-                otherwise=found,
+                otherwise=answered,
             )
-        return (call.can_ask and question(snapshot, principal, found)) or found
+        return (call.can_ask and question(snapshot, principal, answered)) or answered
 
     async def _decided(
-        self, call: Call, principal: Principal, given: Answered
+        self, call: Call, principal: Principal, answered: Answered
     ) -> WorkflowAnswer | Reply | Question | Pending:
         """Takes the transition that a person has chosen, once; without a choice, the answer is the instance."""
-        gate = gate_of(given.state)
+        gate = gate_of(answered.state)
         try:
-            if given.action != "accept":
+            if answered.action != "accept":
                 await self._operations.decline(call.project, gate.workflow, gate.version, principal)
                 snapshot = await self._operations.get(call.project, gate.workflow)
                 return answer(snapshot, principal, self._links)
-            asked = gate.workflow, gate.version, given.content[DECISION]
+            decision = gate.workflow, gate.version, answered.content[DECISION]
             snapshot = await self._operations.get(call.project, gate.workflow)
-            transition = snapshot.workflow.states[snapshot.instance.state].transitions.get(asked[2])
-            arguments = arguments_of(transition, given.content) if transition is not None else {}
-            request = keyed(principal.id, f"answer {given.once}", "workflow.submit", *asked, given.content)
-            hurried = not self._operations.may_wait(gate.workflow, asked[2])
+            transition = snapshot.workflow.states[snapshot.instance.state].transitions.get(decision[2])
+            arguments = arguments_of(transition, answered.content) if transition is not None else {}
+            request = keyed(principal.id, f"answer {answered.once}", "workflow.submit", *decision, answered.content)
+            hurried = not self._operations.may_wait(gate.workflow, decision[2])
             submission = SubmitRequest(
                 call.project,
                 principal,
-                *asked,
+                *decision,
                 arguments,
                 request,
                 new_operation(),
@@ -250,14 +250,14 @@ class Workflows:
         if packed is None:
             raise checks.unknown_definition(args.definition_id, self._backend.catalogue.workflows)
         workflow = packed.bundle.definitions[args.definition_id]
-        given = await apart(args.input, checks.checked, workflow.input_schema, args.input, "input")
+        inputs = await apart(args.input, checks.checked, workflow.input_schema, args.input, "input")
         return await self._operations.start(
             StartRequest(
                 call.project,
                 principal,
                 args.definition_id,
                 packed,
-                given,
+                inputs,
                 request=request,
                 hurried=not self.start_may_wait(args),
                 deferred=call.can_defer,
@@ -266,22 +266,22 @@ class Workflows:
 
     async def _start_session(self, call: Call, principal: Principal, args: Start, request: IdempotencyKey) -> Snapshot:
         """A session with a capability; with arguments it is called at once."""
-        given = args.input
-        name = given.get("capability")
+        inputs = args.input
+        name = inputs.get("capability")
         catalogue = self._backend.catalogue
         if isinstance(name, str) and (
-            name not in catalogue.capabilities or not sees(catalogue, name, principal, checks.call_arguments(given))
+            name not in catalogue.capabilities or not sees(catalogue, name, principal, checks.call_arguments(inputs))
         ):
             known = (one.id for one in visible(catalogue, principal) if one.id in catalogue.capabilities)
             raise checks.unknown_capability(name, known)
-        called = await apart(given, checks.called, self._backend.catalogue, given)
+        called = await apart(inputs, checks.called, self._backend.catalogue, inputs)
         capability = called.capability
         packed = self._backend.catalogue.session(capability.id)
         if packed is None:
             raise checks.unknown_definition(PROXY, ())
         if called.arguments is not None:
             # before a session is created for it
-            checks.passed(capability.guards, Circumstances(principal, Scope({}, called.arguments, given)))
+            checks.passed(capability.guards, Circumstances(principal, Scope({}, called.arguments, inputs)))
         hours = self._backend.catalogue.gateway.limits.proxy_hours
         return await self._operations.start(
             StartRequest(
@@ -289,7 +289,7 @@ class Workflows:
                 principal,
                 PROXY,
                 packed,
-                given,
+                inputs,
                 request=request,
                 capability=capability.id,
                 arguments=called.arguments,

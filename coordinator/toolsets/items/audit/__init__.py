@@ -18,7 +18,7 @@ project with the items, and ``report`` is what comes back.
 """
 
 from coordinator.toolsets.items.audit.reader import SLICE
-from coordinator.toolsets.items.audit.report import Difference, Report
+from coordinator.toolsets.items.audit.report import AuditReport, Difference
 from coordinator.toolsets.items.audit.run import audit
 
-__all__ = ["SLICE", "Difference", "Report", "audit"]
+__all__ = ["SLICE", "AuditReport", "Difference", "audit"]

@@ -16,7 +16,7 @@ from coordinator.toolsets.items.rules.records import Fields, parsed
 _EDGES = keys.edges.suffix
 
 
-class Edge(NamedTuple):
+class HeldEdge(NamedTuple):
     """One edge as stored with the item at one end, its holder."""
 
     code: str
@@ -36,13 +36,13 @@ class Edge(NamedTuple):
         return self.code.swapcase()
 
 
-def _edge(field: str, value: str) -> Edge:
+def _edge(field: str, value: str) -> HeldEdge:
     """The edge in one field of an item's edge hash."""
     mark = value[32:]
-    return Edge(field[:1], field[1:], value[:32], TERMINAL if mark == "-" else int(mark))
+    return HeldEdge(field[:1], field[1:], value[:32], TERMINAL if mark == "-" else int(mark))
 
 
-def edges_of(flat: list[str]) -> list[Edge]:
+def edges_of(flat: list[str]) -> list[HeldEdge]:
     """The edges of an item, from the fields and values of its edge hash."""
     return [_edge(field, value) for field, value in pairs(flat).items()]
 
@@ -94,7 +94,7 @@ def subject(name: str, dependency: str) -> Subject:
     return Subject(name, [("GET", name)], judge, extra_reads)
 
 
-def blocker_problems(fields: Fields, waits_for: Iterable[tuple[Edge, str | bool]]) -> Iterator[str]:
+def blocker_problems(fields: Fields, waits_for: Iterable[tuple[HeldEdge, str | bool]]) -> Iterator[str]:
     """Compares ``nb`` with the number of unsatisfied blockers: (edge, the blocker's record; False: missing)."""
     unsatisfied = sum(
         isinstance(record, str) and not _satisfied(parsed(record).role, found.threshold) for found, record in waits_for
@@ -104,7 +104,7 @@ def blocker_problems(fields: Fields, waits_for: Iterable[tuple[Edge, str | bool]
 
 
 def _edge_problems(
-    item: str, found: Edge, value: str, here: Sequence[str | bool], there: Sequence[str | bool],
+    item: str, found: HeldEdge, value: str, here: Sequence[str | bool], there: Sequence[str | bool],
     mirrored: str | bool, dependency: str | bool,
 ) -> Iterator[str]:  # fmt: skip
     """Compares an edge with its other end.

@@ -15,7 +15,7 @@ class Difference(NamedTuple):
     problem: str
 
 
-class Report(msgspec.Struct):
+class AuditReport(msgspec.Struct):
     """The result of an audit."""
 
     items: int = 0

@@ -11,7 +11,7 @@ from coordinator.errors import ToolFailure
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import agents, dependencies, items, listings, notes, ranked
 from coordinator.toolsets.items.audit.reader import SLICE, Moved, Reader
-from coordinator.toolsets.items.audit.report import Difference, Report
+from coordinator.toolsets.items.audit.report import AuditReport, Difference
 from coordinator.toolsets.items.audit.subject import Read, Subject, nothing
 from coordinator.toolsets.items.audit.tally import Tally
 
@@ -19,7 +19,7 @@ _TRIES = 8
 _OWED: Read = ("EXISTS", keys.owed.suffix)
 
 
-async def audit(store: Store, project: str) -> Report:
+async def audit(store: Store, project: str) -> AuditReport:
     """Audits one project.
 
     Takes time in proportion to the number of keys in the server, and memory in proportion to the project's lapsed
@@ -71,7 +71,7 @@ class _Audit:
         }
         """Families of keys with many subjects each."""
 
-    async def run(self) -> Report:
+    async def run(self) -> AuditReport:
         before = await self._reader.last_event()
         pending: list[Subject] = []
         async for page in self._reader.all_keys():
@@ -83,7 +83,7 @@ class _Audit:
         await self._judge(pending)
         counters = await self._tally.differences(self._reader)
         judged = await self._reader.last_event() == before
-        return Report(
+        return AuditReport(
             items=self._tally.items,
             terminal=self._tally.terminal,
             edges=self._tally.edges,

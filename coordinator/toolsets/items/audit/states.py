@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coordinator.toolsets.items.rules import classes
-from coordinator.toolsets.items.rules.records import Fields, State, parsed, state_of
+from coordinator.toolsets.items.rules.records import Fields, RecordState, parsed, state_of
 
 NO_OPEN, OPEN, PERMANENT, ENDED = "0123"
 """What the children of an item are (``lua/parents/children.lua``)."""
@@ -13,7 +13,7 @@ WAITS = 2**42
 """The offset of abandoned items in their index while they wait, and of claims on terminal items in theirs."""
 
 
-def claim_of(fields: Fields) -> State | None:
+def claim_of(fields: Fields) -> RecordState | None:
     """The state of an item that has a claim, live or lapsed; else None.
 
     Raises:

@@ -88,45 +88,45 @@ class ItemMetrics(LeaderTask):
         for project, age in (await self._projects.ages(most=PROJECTS)).items():
             if not await self._goes_on():
                 break
-            found = None
+            measured = None
             with self._store.others_go_on():
-                found = await self._measures.measure(project, config)
-            if found is None:
+                measured = await self._measures.measure(project, config)
+            if measured is None:
                 used |= {project: self._used[project]} if project in self._used else {}
                 continue
-            roles.update(found.roles)
+            roles.update(measured.roles)
             for gauge, longest in (
-                (levels.OLDEST_READY, found.oldest_seconds),
-                (levels.OLDEST_ABANDONED, found.abandoned_seconds),
+                (levels.OLDEST_READY, measured.oldest_seconds),
+                (levels.OLDEST_ABANDONED, measured.abandoned_seconds),
             ):
                 totals[gauge] = max(totals[gauge], longest)
-            totals[levels.ABANDONED] += found.abandoned
-            for held in found.held:
+            totals[levels.ABANDONED] += measured.abandoned
+            for held in measured.held:
                 CLAIM_HOLD.labels(held.end).add(held.counts, held.seconds)
-            CLAIM_LOSERS.labels().add(found.lost.counts, found.lost.losers)
-            for end, count in found.attempts.items():
+            CLAIM_LOSERS.labels().add(measured.lost.counts, measured.lost.losers)
+            for end, count in measured.attempts.items():
                 ATTEMPTS.labels(end).inc(count)
-            QUARANTINES.inc(found.quarantines)
-            totals[levels.QUARANTINED] += found.quarantined
-            totals[levels.IN_BACKOFF] += found.in_backoff
-            totals[levels.POSTPONED] += found.postponed
-            totals[levels.OVERDUE] += found.overdue
-            totals[usage.SPENT] += found.spent
-            totals[levels.AGENTS_KNOWN] += found.agents
-            totals[levels.AGENT_DRAINS] += found.drains
-            if found.usage:
-                used[project] = found.usage
-            if found.today:
-                totals[usage.TODAY_TOKENS] += found.today[0] + found.today[1]
-                totals[usage.TODAY_COST] += found.today[3]
-            for key, level in found.resources.items():
+            QUARANTINES.inc(measured.quarantines)
+            totals[levels.QUARANTINED] += measured.quarantined
+            totals[levels.IN_BACKOFF] += measured.in_backoff
+            totals[levels.POSTPONED] += measured.postponed
+            totals[levels.OVERDUE] += measured.overdue
+            totals[usage.SPENT] += measured.spent
+            totals[levels.AGENTS_KNOWN] += measured.agents
+            totals[levels.AGENT_DRAINS] += measured.drains
+            if measured.usage:
+                used[project] = measured.usage
+            if measured.today:
+                totals[usage.TODAY_TOKENS] += measured.today[0] + measured.today[1]
+                totals[usage.TODAY_COST] += measured.today[3]
+            for key, level in measured.resources.items():
                 resources[key] = resources[key].joined(level)
-            _add_shares(of_projects, project, *found.budgets.project)
-            for name, day, total in found.budgets.agents:
+            _add_shares(of_projects, project, *measured.budgets.project)
+            for name, day, total in measured.budgets.agents:
                 _add_shares(of_agents, name, day, total)
-            if found.next_end:
-                ends.append((project, found.next_end, False))
-            if not any(found.roles.values()) and age > EMPTY_SECONDS:
+            if measured.next_end:
+                ends.append((project, measured.next_end, False))
+            if not any(measured.roles.values()) and age > EMPTY_SECONDS:
                 await self._projects.forget(project, EMPTY_SECONDS)
         _record(roles, totals, used)
         self._used = used
@@ -160,15 +160,15 @@ def _record_resources(resources: Mapping[str, ResourceLevel], config: SchemaConf
     limits = config.resources.limits
     CAPACITY.set_all({(key,): limits[key].capacity for key in resources})
     held = {key: zip(MODES, (level.exclusive, level.shared), strict=True) for key, level in resources.items()}
-    HELD.set_all({(key, mode): units for key, found in held.items() for mode, units in found})
+    HELD.set_all({(key, mode): units for key, by_mode in held.items() for mode, units in by_mode})
     RESERVATIONS.set_all({(key,): level.reservations for key, level in resources.items()})
     WAITING.set_all({(key,): level.waiting for key, level in resources.items()})
     WAITED.set_all({(key,): level.waited_ms / 1000 for key, level in resources.items()})
     LEFT.set_all({(key,): level.left for key, level in resources.items() if level.left >= 0})
 
 
-def _add_shares(shares: Shares, name: str, *found: float) -> None:
+def _add_shares(shares: Shares, name: str, *measured: float) -> None:
     """Adds the shares by period of a budget; -1: there is none."""
-    for period, share in zip(usage.PERIODS, found, strict=True):
+    for period, share in zip(usage.PERIODS, measured, strict=True):
         if share >= 0:
             shares[name, period] = max(share, shares.get((name, period), 0.0))

@@ -252,11 +252,11 @@ class Parking:
             earliest = 0
             try:
                 swept = await self._sweep(project)
-                earliest, now, told = swept.next_end, swept.now, swept.published
-                if told < 0:  # this process was presumed dead, and its calls were removed from their queues
+                earliest, now, published = swept.next_end, swept.now, swept.published
+                if published < 0:  # this process was presumed dead, and its calls were removed from their queues
                     self._ask_again()
-                if told > self._heard[project]:
-                    await self._hear_late(project, told)
+                if published > self._heard[project]:
+                    await self._hear_late(project, published)
                 if swept.drained > begun:  # usually these agents' calls are answered; but its operator may have died
                     begun = swept.drained
                     self._ask_again()
@@ -269,15 +269,15 @@ class Parking:
     async def _sweep(self, project: str) -> Swept:
         before = self._heard[project]
         swept = await self._claims.sweep(project, self.process, ALIVE_MS)
-        if (told := max(0, swept.published)) < before:  # it counts anew, or a failover has lost its last writes
-            self._heard[project] += told - before
+        if (published := max(0, swept.published)) < before:  # it counts anew, or a failover has lost its last writes
+            self._heard[project] += published - before
         return swept
 
-    async def _hear_late(self, project: str, told: int) -> None:
+    async def _hear_late(self, project: str, published: int) -> None:
         """Retries the parked calls of a project if messages to it do not arrive a moment later."""
         await asyncio.sleep(LATE_SECONDS)
-        if told > self._heard[project]:
-            self._heard[project] = told
+        if published > self._heard[project]:
+            self._heard[project] = published
             self._ask_again(project)
             if self._deaf_since == self._arrived:  # none has come since one was lost
                 self._subscription.renew()
@@ -294,13 +294,13 @@ class Parking:
                 parked.end(problem)
 
     def _wake(self, channel: str, data: bytes) -> None:
-        project, _, told = data.partition(b" ")
+        project, _, message = data.partition(b" ")
         self._heard[project.decode()] += 1
         self._arrived += 1
-        reply = _decode(told[_NAME:]) if len(told) > _NAME else None
+        reply = _decode(message[_NAME:]) if len(message) > _NAME else None
         if reply is not None and reply.holders.startswith(self.process):
             CLAIMS.labels("success").inc()  # once, for any number of calls that get the reply
-        parked = self._parked.get((project.decode(), told[:_NAME].decode()))
+        parked = self._parked.get((project.decode(), message[:_NAME].decode()))
         if parked is not None:
             parked.end(reply or _Missed())
 

@@ -38,13 +38,13 @@ def _givable(struct: type[Struct]) -> list[tuple[Any, ...]]:
     """Of each field that is made of one value: its attribute, name and letter, what makes it, and whether null and
     blank texts leave it as it is in an update."""
     hints = get_type_hints(ItemSpec, include_extras=True)
-    found = []
+    fields = []
     for field in FIELDS:
         if (stored := FORMS[field.name].stored) is not None and field.attribute in struct.__struct_fields__:
             extra = hints[field.attribute].__metadata__[0].extra or {}
             kept = "unchanged_by_null" in extra, "unchanged_by_blank" in extra
-            found.append((field.attribute, field.name, field.letter, stored, *kept))
-    return found
+            fields.append((field.attribute, field.name, field.letter, stored, *kept))
+    return fields
 
 
 _GIVABLE = {struct: _givable(struct) for struct in (ItemSpec, TreeItem, TreeChild)}
@@ -128,10 +128,10 @@ def shown(item: ItemSpec) -> dict[str, str]:
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field.
     """
-    found = {}
+    fields = {}
     for attribute, name, letter, stored, _, _ in _GIVABLE[ItemSpec]:
         value = getattr(item, attribute)
         if value is not UNSET:
             text = False if value in (None, "", Budget()) else stored(value, name)
-            found[letter] = "" if text is False else str(text)
-    return found
+            fields[letter] = "" if text is False else str(text)
+    return fields

@@ -54,7 +54,7 @@ class Span(NamedTuple):
 _EVERYTHING = Span(0, 2 * 16 + NO_COMPLEXITY, 0, _LAST_TIME)
 
 
-class Part(NamedTuple):
+class IndexPart(NamedTuple):
     """A part of the ranked index that contains every match, because its scopes are one of the conditions."""
 
     condition: str
@@ -64,7 +64,7 @@ class Part(NamedTuple):
 class Search(NamedTuple):
     """A checked search, for ``search_page.lua`` and ``scan_items.lua``."""
 
-    parts: list[Part]
+    parts: list[IndexPart]
     classes: str
     span: Span
     conditions: dict[str, Any]
@@ -178,17 +178,17 @@ def _conditions(args: QueryItems, parent: str) -> dict[str, Any]:
     return conditions
 
 
-def _parts(conditions: Mapping[str, Any]) -> list[Part]:
+def _parts(conditions: Mapping[str, Any]) -> list[IndexPart]:
     parts = []
     if "pa" in conditions:
-        parts.append(Part("pa", [f"p{conditions['pa']}"]))
+        parts.append(IndexPart("pa", [f"p{conditions['pa']}"]))
     if "g" in conditions:
-        parts.append(Part("g", [f"g{name}" for name in conditions["g"]]))
+        parts.append(IndexPart("g", [f"g{name}" for name in conditions["g"]]))
     if "y" in conditions:
-        parts.append(Part("y", [f"y{conditions['y']}"]))
+        parts.append(IndexPart("y", [f"y{conditions['y']}"]))
     if conditions.get("d") == 0:
-        parts.append(Part("d", ["p"]))
-    return parts or [Part("", ["*"])]
+        parts.append(IndexPart("d", ["p"]))
+    return parts or [IndexPart("", ["*"])]
 
 
 def search(args: QueryItems, parent: str) -> Search:

@@ -38,7 +38,7 @@ class Score(NamedTuple):
         return CLASSES[self.role * STATES + self.state]
 
 
-class State(NamedTuple):
+class RecordState(NamedTuple):
     """What the record of an item says: its numbers in their order, then its texts; times in ms, 0 for none."""
 
     score: int
@@ -54,7 +54,7 @@ class State(NamedTuple):
 
     def packed(self) -> bytes:
         """Its stored form."""
-        if self == State(self.score):
+        if self == RecordState(self.score):
             return self.score.to_bytes(NUMBERS["score"])
         label, entry = self.label.encode(), self.entry.encode()
         numbers = zip((*self[:-3], len(label), len(entry)), NUMBERS.values(), strict=True)
@@ -62,7 +62,7 @@ class State(NamedTuple):
 
 
 @lru_cache(_CACHED)
-def state_of(record: str) -> State:
+def state_of(record: str) -> RecordState:
     """The state of an item, from its record in hex digits.
 
     Raises:
@@ -75,7 +75,7 @@ def state_of(record: str) -> State:
         at += size
     *parts, label_bytes, entry_bytes = parts
     texts = raw[at : at + label_bytes], raw[at + label_bytes :][:entry_bytes], raw[at + label_bytes + entry_bytes :]
-    state = State(*parts, *map(bytes.decode, texts))
+    state = RecordState(*parts, *map(bytes.decode, texts))
     if state.packed() != raw or bool(state.expires) != bool(state.holder) or (state.holder and not state.fence):
         raise ValueError(f"'{record}' is no record of an item")
     return state

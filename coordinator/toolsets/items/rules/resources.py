@@ -74,10 +74,10 @@ def stored(demands: Iterable[Demand | Resource]) -> str:
 
 def shown(text: str) -> list[Resource]:
     """Demands from their stored form; what a claim has taken of a key one after the other is one."""
-    found: dict[tuple[str, str], int] = {}
+    totals: dict[tuple[str, str], int] = {}
     for head, _, key in (one.partition(":") for one in text.split(",") if one):
-        found[key, _NAMES[head[0]]] = found.get((key, _NAMES[head[0]]), 0) + int(head[1:])
-    return [Resource(key=key, mode=mode, units=units) for (key, mode), units in found.items()]
+        totals[key, _NAMES[head[0]]] = totals.get((key, _NAMES[head[0]]), 0) + int(head[1:])
+    return [Resource(key=key, mode=mode, units=units) for (key, mode), units in totals.items()]
 
 
 def for_people(text: str) -> str:
@@ -86,17 +86,17 @@ def for_people(text: str) -> str:
     return ", ".join(one.key + (amount if amount != " x1" else "") for one, amount in amounts)
 
 
-def demands(given: Sequence[GivenResource], field: str = "resources") -> str:
+def demands(wanted: Sequence[GivenResource], field: str = "resources") -> str:
     """Demands as given, in the stored form; '' for none.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field, and what is allowed.
     """
-    if len(given) > MOST_DEMANDS:
-        raise invalid(field, f"must be at most {MOST_DEMANDS} resources, not {len(given)}")
+    if len(wanted) > MOST_DEMANDS:
+        raise invalid(field, f"must be at most {MOST_DEMANDS} resources, not {len(wanted)}")
     places: dict[str, int] = {}
-    found: list[Resource] = []
-    for number, one in enumerate(given):
+    demanded: list[Resource] = []
+    for number, one in enumerate(wanted):
         place = f"{field}[{number}]"
         if len(one.key) > KEY_LENGTH or not _KEY.fullmatch(one.key):
             raise invalid(f"{place}.key", f"'{one.key[:64]}' must be {KEY_RULE}")
@@ -109,5 +109,5 @@ def demands(given: Sequence[GivenResource], field: str = "resources") -> str:
             raise invalid(f"{place}.units", f"must be 1 to {MOST_UNITS:,}, not {one.units}")
         if mode == "shared" and one.units > 1:
             raise invalid(f"{place}.units", "must be 1 or left out: mode shared takes no units")
-        found.append(Resource(key=one.key, mode=mode, units=one.units))
-    return stored(found)
+        demanded.append(Resource(key=one.key, mode=mode, units=one.units))
+    return stored(demanded)

@@ -85,26 +85,26 @@ def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]
 
 def as_given(packed: Mapping[str, Any]) -> contract.Selector:
     """A selector of the scripts as its caller wrote it, with full ids."""
-    found = msgspec.convert(packed, Selector)
+    selector = msgspec.convert(packed, Selector)
 
     def time(ms: int) -> str | None:
         return iso(ms) if ms else None
 
     return contract.Selector(
-        role=ROLE_NAMES[found.role] if found.role >= 0 else None,
-        parents=found.parents or None,
-        parent_id=dashed(found.parent) if found.parent else None,
-        ancestor_id=dashed(found.ancestor) if found.ancestor else None,
-        tags=",".join(found.tags) or None,
-        priority=PRIORITY_NAMES[found.priority] if found.priority >= 0 else None,
-        type=found.type or None,
-        complexity_max=found.complexity or None,
-        assignee=found.assignee or None,
-        created_after=time(found.created_from),
-        created_before=time(found.created_to),
-        role_changed_after=time(found.changed_from),
-        role_changed_before=time(found.changed_to),
-        order_by=found.order if found.order != "priority" else None,
+        role=ROLE_NAMES[selector.role] if selector.role >= 0 else None,
+        parents=selector.parents or None,
+        parent_id=dashed(selector.parent) if selector.parent else None,
+        ancestor_id=dashed(selector.ancestor) if selector.ancestor else None,
+        tags=",".join(selector.tags) or None,
+        priority=PRIORITY_NAMES[selector.priority] if selector.priority >= 0 else None,
+        type=selector.type or None,
+        complexity_max=selector.complexity or None,
+        assignee=selector.assignee or None,
+        created_after=time(selector.created_from),
+        created_before=time(selector.created_to),
+        role_changed_after=time(selector.changed_from),
+        role_changed_before=time(selector.changed_to),
+        order_by=selector.order if selector.order != "priority" else None,
     )
 
 
@@ -155,5 +155,5 @@ def recommended(args: GetNextItem, parent: str, ancestor: str) -> Selector:
 
 def why_not_offered(why: str, detail: int | str) -> str:
     """Why selectors do not find an item, in words; ``detail`` as ``lua/transitions/readiness.lua`` has it."""
-    shown = iso(detail) if why in ("not_before", "backoff") and isinstance(detail, int) else detail
-    return _WHY_NOT_OFFERED[why].format(shown)
+    detail_said = iso(detail) if why in ("not_before", "backoff") and isinstance(detail, int) else detail
+    return _WHY_NOT_OFFERED[why].format(detail_said)

@@ -66,7 +66,7 @@ def edges(args: CreateWorkTree, refs: Mapping[str, object]) -> list[Edge]:
     Raises:
         ToolFailure: VALIDATION_ERROR for unknown refs, self-edges, duplicates, bad types and cycles.
     """
-    found: list[Edge] = []
+    edges: list[Edge] = []
     for number, dep in enumerate(args.deps):
         place = f"deps[{number}]"
         _known(dep.source, f"{place}.from", refs)
@@ -75,10 +75,10 @@ def edges(args: CreateWorkTree, refs: Mapping[str, object]) -> list[Edge]:
             raise invalid(place, "a dependency cannot reference the same item on both sides")
         kind = edge_type(dep.type, f"{place}.type")
         edge = Edge(dep.source, dep.target, kind, threshold(dep.unblock_at, kind, f"{place}.unblockAt"))
-        if any((edge.source, edge.target, edge.type) == (e.source, e.target, e.type) for e in found):
+        if any((edge.source, edge.target, edge.type) == (e.source, e.target, e.type) for e in edges):
             raise invalid(place, "a dependency of this type between these items is given twice")
-        found.append(edge)
-    return found
+        edges.append(edge)
+    return edges
 
 
 def _known(ref: str, field: str, refs: Mapping[str, object]) -> None:
@@ -87,22 +87,22 @@ def _known(ref: str, field: str, refs: Mapping[str, object]) -> None:
         raise invalid(field, f"'{ref[:64]}' is not a ref of this call; known: {known}")
 
 
-def blockers(found: Sequence[Edge], refs: Mapping[str, object]) -> dict[str, set[str]]:
+def blockers(edges: Sequence[Edge], refs: Mapping[str, object]) -> dict[str, set[str]]:
     """The blockers of each ref, ignoring thresholds."""
     waits: dict[str, set[str]] = {ref: set() for ref in refs}
-    for edge in found:
+    for edge in edges:
         if edge.order:
             waits[edge.order[1]].add(edge.order[0])
     return waits
 
 
-def levels(found: Sequence[Edge], refs: Mapping[str, object]) -> dict[str, int]:
+def levels(edges: Sequence[Edge], refs: Mapping[str, object]) -> dict[str, int]:
     """A level for each ref above those of all its blockers.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming a cycle.
     """
-    waits = blockers(found, refs)
+    waits = blockers(edges, refs)
     result: dict[str, int] = {}
     try:
         for ref in TopologicalSorter(waits).static_order():
@@ -112,9 +112,9 @@ def levels(found: Sequence[Edge], refs: Mapping[str, object]) -> dict[str, int]:
     return result
 
 
-def waiting(found: Sequence[Edge], ref: str) -> int:
+def waiting(edges: Sequence[Edge], ref: str) -> int:
     """How many edges block a new item; blockers are all in queue."""
-    return sum(edge.order is not None and edge.order[1] == ref and edge.unblock_at != "queue" for edge in found)
+    return sum(edge.order is not None and edge.order[1] == ref and edge.unblock_at != "queue" for edge in edges)
 
 
 def stored(item: TreeItem, place: str, item_id: str, parent: str, level: int, blocked_by: int) -> NewItem:
@@ -135,7 +135,7 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
     Raises:
         ToolFailure: VALIDATION_ERROR: unknown itemRef, bad key, a role other than the schema's, or too many.
     """
-    found: dict[tuple[str, str], TreeNoteSpec] = {}
+    notes: dict[tuple[str, str], TreeNoteSpec] = {}
     for number, note in enumerate(args.notes):
         place = f"notes[{number}]"
         _known(note.item_ref, f"{place}.itemRef", schemas)
@@ -145,19 +145,19 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
         declared = next((spec.role for spec in schema.notes if spec.key == note.key), role) if schema else role
         if declared != role:
             raise invalid(f"{place}.role", f"key '{note.key}' has role '{declared}' in the item's schema, not '{role}'")
-        found[note.item_ref, note.key] = TreeNoteSpec(note.item_ref, note.key, role, not_blank(note.body))
+        notes[note.item_ref, note.key] = TreeNoteSpec(note.item_ref, note.key, role, not_blank(note.body))
     if args.create_notes:
         for ref, schema in schemas.items():
             for spec in schema.notes if schema else ():
-                found.setdefault((ref, spec.key), TreeNoteSpec(ref, spec.key, spec.role, ""))
-    if len(found) > MAX_NOTES:
+                notes.setdefault((ref, spec.key), TreeNoteSpec(ref, spec.key, spec.role, ""))
+    if len(notes) > MAX_NOTES:
         raise invalid(
-            "notes", f"at most {MAX_NOTES} notes in one call, those of createNotes with them, not {len(found)}"
+            "notes", f"at most {MAX_NOTES} notes in one call, those of createNotes with them, not {len(notes)}"
         )
-    for ref, count in Counter(ref for ref, key in found if key != _RESULT).items():
+    for ref, count in Counter(ref for ref, key in notes if key != _RESULT).items():
         if count > MAX_NOTES_EACH:
             raise invalid("notes", f"an item can have at most {MAX_NOTES_EACH} notes, not {count} ('{ref}')")
-    return list(found.values())
+    return list(notes.values())
 
 
 def check_traits(items: Mapping[str, TreeItem], config: SchemaConfig) -> None:

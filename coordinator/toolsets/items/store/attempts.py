@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Attempt(NamedTuple):
+class AttemptRow(NamedTuple):
     """One attempt, as ``lua/claims/attempts.lua`` records it; times in ms."""
 
     began: int
@@ -16,7 +16,7 @@ class Attempt(NamedTuple):
     detail: str
 
 
-class Record(NamedTuple):
+class AttemptRecord(NamedTuple):
     """The attempts on an item (``lua/reads/views.lua``)."""
 
     most: int | bool
@@ -25,5 +25,5 @@ class Record(NamedTuple):
     """How many count."""
     held_until: int
     """When its back-off ends, in ms; 0: it has none."""
-    last: list[Attempt]
+    last: list[AttemptRow]
     """The last ones, the last one first."""

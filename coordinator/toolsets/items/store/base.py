@@ -44,7 +44,7 @@ Path = list[tuple[str, str, int]]
 """Ancestors of an item, root first: id, title, depth."""
 
 
-class Template(NamedTuple):
+class DueTemplate(NamedTuple):
     """A template of recurring items that is to be looked at, as scripts report it."""
 
     id: str
@@ -64,7 +64,7 @@ class Expired(NamedTuple):
     next_end: int
     """When the next one ends; 0: there is none."""
     now: int
-    templates: list[Template]
+    templates: list[DueTemplate]
 
 
 class Changed(NamedTuple):

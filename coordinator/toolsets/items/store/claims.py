@@ -17,7 +17,7 @@ from coordinator.toolsets.items.rules.usage.budgets import Used
 from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack, unfinished
 from coordinator.toolsets.items.store.included import Included
-from coordinator.toolsets.items.store.recurring import RecurringStore, Template
+from coordinator.toolsets.items.store.recurring import DueTemplate, RecurringStore
 from coordinator.toolsets.metrics import RESTARTS_OF_OPERATIONS
 
 Wanted = tuple[str, int, int] | tuple[str, int, int, str] | tuple[str, int, int, str | None, Used | bool]
@@ -107,7 +107,7 @@ class Swept(NamedTuple):
     that its parked calls may have been dropped."""
     drained: int
     """When the last drain of agents in force began."""
-    templates: list[Template]
+    templates: list[DueTemplate]
 
 
 _CLAIM = Script(LIBRARY, "claim_item", ClaimReply, rest=SETTLE)

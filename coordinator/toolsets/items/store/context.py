@@ -13,7 +13,7 @@ from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.agents.presence import Agents, read_agents
-from coordinator.toolsets.items.store.attempts import Record
+from coordinator.toolsets.items.store.attempts import AttemptRecord
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, Changed, Path, pack
 from coordinator.toolsets.items.store.held_counts import count_held_back
 from coordinator.toolsets.items.store.included import Included
@@ -26,7 +26,7 @@ MAX_ROWS = 10_000
 """How many rows of the transition stream one call reads, including those of deleted items."""
 
 
-class Listed(NamedTuple):
+class ListRow(NamedTuple):
     """An item in a list."""
 
     id: str
@@ -36,7 +36,7 @@ class Listed(NamedTuple):
     ancestors: Path
 
 
-class Claim(NamedTuple):
+class ItemClaim(NamedTuple):
     """A claim, live or expired; times in ms."""
 
     holder: str
@@ -56,17 +56,17 @@ class Context(NamedTuple):
     filled: Filled
     """What decides which notes the item needs."""
     ancestors: Path
-    claim: Claim | bool
+    claim: ItemClaim | bool
     blockers: list[tuple[str, int, int]]
     """The unsatisfied blockers: id, role, role that they must reach."""
-    attempts: Record
+    attempts: AttemptRecord
     included: Included | bool = False
     said: Said = {}
     held: str = ""
     """What its claim holds of resources, as ``lua/resources/demands.lua`` stores it."""
 
 
-class Row(NamedTuple):
+class RoleChange(NamedTuple):
     """A change of an item's role."""
 
     item: str
@@ -74,9 +74,9 @@ class Row(NamedTuple):
 
 
 _CONTEXT = Script(LIBRARY, "item_context", Context)
-_LIST = Script(LIBRARY, "list_items", tuple[int, list[Listed]])
+_LIST = Script(LIBRARY, "list_items", tuple[int, list[ListRow]])
 _CLAIMS = Script(LIBRARY, "claim_counts", tuple[int, int])
-_TRANSITIONS = Script(LIBRARY, "recent_transitions", tuple[str, list[Row]])
+_TRANSITIONS = Script(LIBRARY, "recent_transitions", tuple[str, list[RoleChange]])
 
 
 class ContextStore(RankedStore):
@@ -97,10 +97,10 @@ class ContextStore(RankedStore):
         except ScriptFailure:
             raise no_such_item("itemId") from None
 
-    async def listed(self, project: str, roles: Iterable[int], items: Sequence[str], ancestors: bool) -> list[Listed]:
+    async def listed(self, project: str, roles: Iterable[int], items: Sequence[str], ancestors: bool) -> list[ListRow]:
         """The items that (still) have one of the roles; those in role blocked come without their notes."""
         codes, config, position = "".join(map(str, roles)), self.schemas.current.version, 0
-        found: list[Listed] = []
+        found: list[ListRow] = []
         while position < len(items):
             part = pack(items[position : position + READ_SLICE])
             finished, entries = await self._store.run(_LIST, project, codes, config, int(ancestors), part)
@@ -124,12 +124,12 @@ class ContextStore(RankedStore):
         """How many items are held back from an agent without capabilities, by reason, and how many are overdue."""
         return await count_held_back(self._store, self.schemas.current.terms(project), project)
 
-    async def transitions(self, project: str, since: int, limit: int) -> tuple[list[Row], bool]:
+    async def transitions(self, project: str, since: int, limit: int) -> tuple[list[RoleChange], bool]:
         """Up to ``limit`` role changes at or after ``since`` (ms) of existing items, newest first.
 
         The flag tells whether reading ended early, after ``MAX_ROWS`` rows.
         """
-        rows: list[Row] = []
+        rows: list[RoleChange] = []
         before, looked_at = "+", 0
         while len(rows) < limit:
             if looked_at >= MAX_ROWS:

@@ -12,7 +12,7 @@ import msgspec
 
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
-from coordinator.toolsets.items.rules.dependencies.graph import Edge, Head, edges_of
+from coordinator.toolsets.items.rules.dependencies.graph import Head, StoredEdge, edges_of
 from coordinator.toolsets.items.rules.dependencies.levels import Move, Repair, added
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, SETTLE, SLICE, START, BaseStore, pack
 
@@ -152,7 +152,7 @@ class DependencyStore(BaseStore):
 
     async def edges(
         self, project: str, items: Sequence[str], most: int, known: Sequence[str] | None = None
-    ) -> tuple[dict[str, list[Edge]], bool]:
+    ) -> tuple[dict[str, list[StoredEdge]], bool]:
         """The edges of items, and whether these are all; items that do not exist have no entry.
 
         Args:
@@ -160,7 +160,7 @@ class DependencyStore(BaseStore):
             known: if given, a run with room left prefetches: it adds entries for items that blocking edges lead to,
                 except for the known ones.
         """
-        found: dict[str, dict[tuple[str, str], Edge]] = {}
+        found: dict[str, dict[tuple[str, str], StoredEdge]] = {}
         follow, packed = int(known is not None), pack(known or ())
         position, cursor, left = 0, START, most
         while position < len(items) and left > 0:

@@ -26,7 +26,7 @@ class Next(NamedTuple):
     ancestors: Path
 
 
-class Status(NamedTuple):
+class NextStatus(NamedTuple):
     """What decides about the next transition of an item."""
 
     role: int
@@ -44,7 +44,7 @@ class Status(NamedTuple):
 
 
 _NEXT = Script(LIBRARY, "next_items", tuple[list[Next], bool, str], rest=SETTLE)
-_STATUS = Script(LIBRARY, "next_status", Status)
+_STATUS = Script(LIBRARY, "next_status", NextStatus)
 _LIKE = Script(LIBRARY, "ids_like", tuple[list[str], bool])
 
 
@@ -91,7 +91,7 @@ class NextStore(BaseStore):
         """How many items a selector would match but for what holds them back, by reason."""
         return (await count_held_back(self._store, self.schemas.current.terms(project), project, selector))[0]
 
-    async def status(self, project: str, item: str) -> Status:
+    async def status(self, project: str, item: str) -> NextStatus:
         """The inputs of the item's next transition, as a consistent snapshot.
 
         Raises:

@@ -12,7 +12,7 @@ from coordinator.store import Script, ScriptFailure, Store
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.query import Search
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.attempts import Record
+from coordinator.toolsets.items.store.attempts import AttemptRecord
 from coordinator.toolsets.items.store.base import LIBRARY, BaseStore, Changed, Path, pack
 
 OVERVIEW_BUDGET = 70
@@ -39,7 +39,7 @@ class View(NamedTuple):
     modified: int
     role_changed: int
     transitions: list[Changed]
-    attempts: Record
+    attempts: AttemptRecord
     abandoned: bool
     """Whether an agent has begun it in its role, and nobody holds it."""
 
@@ -51,7 +51,7 @@ class ShortView(NamedTuple):
     role: int
     depth: int
     said: Said
-    attempts: Record | None = None
+    attempts: AttemptRecord | None = None
     """Without those that are listed. None: no details are asked for."""
     abandoned: bool = False
 
@@ -92,7 +92,7 @@ class Indexed(NamedTuple):
     """Where the next run continues; empty at the end."""
 
 
-class Listed(NamedTuple):
+class ScannedItem(NamedTuple):
     """An item that a scan found."""
 
     id: str
@@ -112,7 +112,7 @@ class Scanned(NamedTuple):
     looked: int
     """How many items were looked at."""
     matched: int
-    listed: list[Listed]
+    listed: list[ScannedItem]
     """Smaller keys first, except for descending titles."""
 
 
@@ -155,11 +155,11 @@ class Best:
     def __init__(self, size: int, descending_text: bool) -> None:
         self._size = size
         self._descending_text = descending_text
-        self._kept: dict[str, Listed] = {}
+        self._kept: dict[str, ScannedItem] = {}
         self.bound: tuple[int | str, int] | None = None
         """Key and time of creation of the last of the first ``size``, once there are that many."""
 
-    def add(self, listed: Iterable[Listed]) -> int:
+    def add(self, listed: Iterable[ScannedItem]) -> int:
         """Adds items; returns how many were known already (an item is found again if its rank has changed)."""
         again = 0
         for item in listed:
@@ -175,7 +175,7 @@ class Best:
         """The ids from ``offset`` on."""
         return [item.id for item in self._ordered()[offset : self._size]]
 
-    def _ordered(self) -> list[Listed]:
+    def _ordered(self) -> list[ScannedItem]:
         ordered = sorted(self._kept.values(), key=lambda item: (-item.created, item.id))
         ordered.sort(key=lambda item: item.key, reverse=self._descending_text)
         return ordered
@@ -209,18 +209,18 @@ class QueryStore(BaseStore):
         state: bytes | str = ""
         span = pack(search.span)
         while True:
-            found = await self._store.run(
+            page = await self._store.run(
                 _PAGE, project, search.parts[0].scopes[0], search.classes, span, search.sorting, int(search.descending),
                 search.offset, search.limit, search.shown, state,
             )  # fmt: skip
-            if not found.left:
+            if not page.left:
                 break
-            state = pack(found.left)
-        rows, paths, _ = await self._rows(project, search, found.more)
-        return Page(found.rows + rows, found.ancestors + paths if "a" in search.shown else [], [], found.total)
+            state = pack(page.left)
+        rows, paths, _ = await self._rows(project, search, page.more)
+        return Page(page.rows + rows, page.ancestors + paths if "a" in search.shown else [], [], page.total)
 
     async def _scan(self, project: str, search: Search) -> Page:
-        asked = pack(search.packable())
+        packed = pack(search.packable())
         best = Best(search.offset + search.limit, search.sorting == "t" and search.descending)
         state: bytes | str = ""
         total, done = 0, False
@@ -228,7 +228,7 @@ class QueryStore(BaseStore):
             bound = pack(best.bound) if best.bound else ""
             async with self._scanning:
                 began = perf_counter()
-                part = await self._store.run(_SCAN, project, asked, state, bound, self._pace.budget)
+                part = await self._store.run(_SCAN, project, packed, state, bound, self._pace.budget)
                 self._pace.took(perf_counter() - began)
             total += part.matched - best.add(part.listed)
             state, done = pack((part.choice, part.score, part.last)), part.done
@@ -242,9 +242,9 @@ class QueryStore(BaseStore):
         rows: list[ShortView] = []
         paths: list[Path] = []
         claimed: list[bool] = []
-        asked = pack(search.packable())
+        packed = pack(search.packable())
         for start in range(0, len(ids), ROW_SLICE):
-            part = await self._store.run(_ROWS, project, asked, pack(ids[start : start + ROW_SLICE]), search.shown)
+            part = await self._store.run(_ROWS, project, packed, pack(ids[start : start + ROW_SLICE]), search.shown)
             rows += part[0]
             paths += part[1]
             claimed += part[2]
@@ -253,10 +253,10 @@ class QueryStore(BaseStore):
     async def overview(self, project: str, limit: int, children: bool) -> list[Root]:
         """The newest roots with the counts of their children."""
         roots: list[Root] = []
-        shown = SHOWN_CHILDREN if children else 0
+        most_children = SHOWN_CHILDREN if children else 0
         left: bytes | str = ""
         while True:
-            late, entries, ids = await self._store.run(_ROOTS, project, limit, left, shown, OVERVIEW_BUDGET)
+            late, entries, ids = await self._store.run(_ROOTS, project, limit, left, most_children, OVERVIEW_BUDGET)
             if late:
                 await self.expire(project)
                 continue

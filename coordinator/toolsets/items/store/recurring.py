@@ -11,10 +11,10 @@ from coordinator.store import Script
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.metrics.levels import OCCURRENCES
 from coordinator.toolsets.items.rules.ids import new_ids
-from coordinator.toolsets.items.rules.times.recurrence import Plan, Recurrence, plan, stored
-from coordinator.toolsets.items.store.base import EXPIRE, LIBRARY, SETTLE, BaseStore, Template, pack
+from coordinator.toolsets.items.rules.times.recurrence import OccurrencePlan, Recurrence, plan, stored
+from coordinator.toolsets.items.store.base import EXPIRE, LIBRARY, SETTLE, BaseStore, DueTemplate, pack
 
-__all__ = ["RecurringStore", "Template"]
+__all__ = ["DueTemplate", "RecurringStore"]
 
 _MAKE = Script(LIBRARY, "make_occurrences", tuple[int, int], rest=SETTLE)
 _AGAIN_MS = 60_000
@@ -35,7 +35,7 @@ class RecurringStore(BaseStore):
             elif expired.none_left:
                 return expired.next_end, expired.now
 
-    async def make(self, project: str, now: int, templates: Sequence[Template]) -> None:
+    async def make(self, project: str, now: int, templates: Sequence[DueTemplate]) -> None:
         """Makes what is due of templates.
 
         Args:
@@ -52,9 +52,9 @@ class RecurringStore(BaseStore):
                 if count > 0:
                     OCCURRENCES.labels(outcome).inc(count)
 
-    def _plan(self, project: str, template: Template, how: Recurrence, dealt: int, now: int) -> Plan:
+    def _plan(self, project: str, template: DueTemplate, how: Recurrence, dealt: int, now: int) -> OccurrencePlan:
         try:
             return plan(how, dealt, now, int(template.not_before or 0))
         except CronSimError as problem:
             self._warn("recurs", "a template cannot recur", project=project, item=template.id, reason=str(problem))
-            return Plan([], dealt, now + _AGAIN_MS)
+            return OccurrencePlan([], dealt, now + _AGAIN_MS)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from coordinator.feed.cursor import entry_of, epoch_of
-from coordinator.feed.subjects import Moment, Reading, Source
+from coordinator.feed.subjects import Moment, Reading, SubjectSource
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.store.base import LIBRARY
 from coordinator.toolsets.waiting_reads import marked
@@ -36,7 +36,7 @@ class WatchedItems:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.source = Source("items", self._read, lambda key: (key.partition(" ")[0],))
+        self.source = SubjectSource("items", self._read, lambda key: (key.partition(" ")[0],))
 
     async def counts(self, project: str, item: str) -> list[int]:
         """How many items below an item have each role, by role code. A large tree takes several slices."""

@@ -7,12 +7,11 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from coordinator.toolsets.items.contract.attempts import Attempt, AttemptCounts, Attempts, HeldAttempt, HeldAttempts
-from coordinator.toolsets.items.store.attempts import Attempt as Row
-from coordinator.toolsets.items.store.attempts import Record
+from coordinator.toolsets.items.store.attempts import AttemptRecord, AttemptRow
 from coordinator.toolsets.timestamp import iso
 
 
-def attempts(record: Record, most: int) -> Attempts | UnsetType:
+def attempts(record: AttemptRecord, most: int) -> Attempts | UnsetType:
     """The attempts on an item, without whose they were.
 
     Args:
@@ -23,12 +22,12 @@ def attempts(record: Record, most: int) -> Attempts | UnsetType:
     return Attempts(**_counts(record, most), last=[Attempt(**_row(row)) for row in record.last])
 
 
-def attempt_counts(record: Record, most: int) -> AttemptCounts | UnsetType:
+def attempt_counts(record: AttemptRecord, most: int) -> AttemptCounts | UnsetType:
     """How many there were; absent if none counts. Arguments as for ``attempts``."""
     return AttemptCounts(**_counts(record, most)) if record.counted else UNSET
 
 
-def held_attempts(record: Record, most: int) -> HeldAttempts | UnsetType:
+def held_attempts(record: AttemptRecord, most: int) -> HeldAttempts | UnsetType:
     """The same with whose they were, for results that show holders (README.md, 'Disclosure')."""
     if not _any(record):
         return UNSET
@@ -37,11 +36,11 @@ def held_attempts(record: Record, most: int) -> HeldAttempts | UnsetType:
     )
 
 
-def _any(record: Record) -> bool:
+def _any(record: AttemptRecord) -> bool:
     return bool(record.last) or record.most is not False
 
 
-def _counts(record: Record, most: int) -> dict[str, Any]:
+def _counts(record: AttemptRecord, most: int) -> dict[str, Any]:
     return {
         "count": record.counted,
         "max": most if record.most is False else record.most,
@@ -49,7 +48,7 @@ def _counts(record: Record, most: int) -> dict[str, Any]:
     }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: AttemptRow) -> dict[str, Any]:
     return {
         "began": iso(row.began),
         "until": iso(row.until),

@@ -39,7 +39,7 @@ from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.rules.times.instants import instant
 from coordinator.toolsets.items.rules.values import not_blank
-from coordinator.toolsets.items.store.context import Claim, ContextStore, Listed, Row
+from coordinator.toolsets.items.store.context import ContextStore, ItemClaim, ListRow, RoleChange
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures.items import Left
 from coordinator.toolsets.items.store.watched import WatchedItems
@@ -100,12 +100,12 @@ class Contexts:
                 raise invalid("agents", f"goes without {name}")
         limit = args.limit or pages.DEFAULT_LIMIT
         admin = call.caller is not None and HOLDERS in call.caller.permissions
-        found = await self._store.agents(call.project, args.offset, limit)
-        return agents_result(found, args.offset, admin)
+        agents = await self._store.agents(call.project, args.offset, limit)
+        return agents_result(agents, args.offset, admin)
 
-    async def _item_mode(self, call: Call, args: GetContext, given: str) -> ItemContextResult:
+    async def _item_mode(self, call: Call, args: GetContext, reference: str) -> ItemContextResult:
         include = wanted_parts(args.include, args.offset)
-        item = await self._store.resolve_one(call.project, given, "itemId")
+        item = await self._store.resolve_one(call.project, reference, "itemId")
         context = await self._store.context(call.project, item, args.include_ancestors, include)
         role = ROLE_NAMES[context.role]
         schemas, filled = self._store.schemas.current, context.filled
@@ -127,7 +127,7 @@ class Contexts:
             guidance_pointer=standing.guidance,
             skill_pointer=standing.skill or UNSET,
             note_progress=standing.progress,
-            claim_detail=_claim_detail(context.claim, context.held) if isinstance(context.claim, Claim) else UNSET,
+            claim_detail=_claim_detail(context.claim, context.held) if isinstance(context.claim, ItemClaim) else UNSET,
             attempts=held_attempts(context.attempts, schemas.most_attempts(filled.type, filled.tags)),
             **_SHOWN(context.said, role),
         )
@@ -136,10 +136,10 @@ class Contexts:
             add_to(result, rendered(context.included, include, schemas, path, args.offset))
         return result
 
-    async def _waited(self, call: Call, args: GetContext, given: str, condition: str) -> ItemContextResult:
+    async def _waited(self, call: Call, args: GetContext, reference: str, condition: str) -> ItemContextResult:
         """The item, as soon as the condition holds."""
         wanted_parts(args.include)
-        item = await self._store.resolve_one(call.project, given, "itemId")
+        item = await self._store.resolve_one(call.project, reference, "itemId")
         tree = condition == "tree_terminal"
         if tree and call.notice is not None:
             call.notice.text = partial(self._progress, call.project, item)
@@ -160,12 +160,12 @@ class Contexts:
 
     async def _session_resume(self, call: Call, args: GetContext, since: str) -> SessionResumeResult:
         start = max(0, instant(since, "since"))
-        found, totals = await self._page_of_roles(call, args, *_ACTIVE)
-        items, stalled = self._active(args, found)
+        by_role, totals = await self._page_of_roles(call, args, *_ACTIVE)
+        items, stalled = self._active(args, by_role)
         end = args.offset + (args.limit or pages.DEFAULT_LIMIT)
         rows, more = await self._store.transitions(call.project, start, end + 1)
-        shown = [_transition(row) for row in rows[args.offset : end]]
-        held = pages.fitting(items, shown, stalled)
+        changes = [_transition(row) for row in rows[args.offset : end]]
+        held = pages.fitting(items, changes, stalled)
         end = args.offset + held
         left = end < totals.active_items
         counts, overdue = await self._store.held_back(call.project)
@@ -173,7 +173,7 @@ class Contexts:
             mode="session-resume",
             since=since,
             active_items=items[:held],
-            recent_transitions=shown[:held],
+            recent_transitions=changes[:held],
             stalled_items=_stalled_of(items[:held], stalled),
             held_back=held_back(counts),
             overdue=overdue or UNSET,
@@ -183,8 +183,8 @@ class Contexts:
         )
 
     async def _health_check(self, call: Call, args: GetContext) -> HealthCheckResult:
-        found, totals = await self._page_of_roles(call, args, *_ACTIVE, "blocked")
-        items, stalled = self._active(args, found)
+        by_role, totals = await self._page_of_roles(call, args, *_ACTIVE, "blocked")
+        items, stalled = self._active(args, by_role)
         counts: dict[str, int] = {}
         overdue = 0
         try:
@@ -194,7 +194,7 @@ class Contexts:
             summary = None  # the rest is still useful
         else:
             summary = ActiveClaims(active=live, expired=expired)
-        blocked = [_listed(entry, "blocked", args) for entry in found["blocked"]]
+        blocked = [_listed(entry, "blocked", args) for entry in by_role["blocked"]]
         abandoned = await self._abandoned(call, args)
         held = pages.fitting(items, blocked, stalled, abandoned.items)
         abandoned.items = abandoned.items[:held]
@@ -216,18 +216,20 @@ class Contexts:
 
     async def _abandoned(self, call: Call, args: GetContext) -> AbandonedItems:
         """A page of the abandoned items: longest abandoned first, blocked ones last."""
-        found = await self._store.abandoned(call.project, args.offset + (args.limit or pages.DEFAULT_LIMIT))
-        page = found.items[args.offset :]
+        abandoned = await self._store.abandoned(call.project, args.offset + (args.limit or pages.DEFAULT_LIMIT))
+        page = abandoned.items[args.offset :]
         codes = [ROLE_CODES[role] for role in _ACTIVE]
         listed = await self._store.listed(call.project, codes, [left.id for left in page], args.include_ancestors)
         entries = {entry.id: entry for entry in listed}
         return AbandonedItems(
-            ready=found.ready,
-            blocked=found.waiting,
+            ready=abandoned.ready,
+            blocked=abandoned.waiting,
             items=[_left(left, entry, args) for left in page if (entry := entries.get(left.id))],
         )
 
-    async def _page_of_roles(self, call: Call, args: GetContext, *roles: str) -> tuple[dict[str, list[Listed]], Totals]:
+    async def _page_of_roles(
+        self, call: Call, args: GetContext, *roles: str
+    ) -> tuple[dict[str, list[ListRow]], Totals]:
         """A page of the active items, and one of the blocked ones if wanted; best first.
 
         All roles are read in one run, so that an item that changes its role meanwhile is in one list only.
@@ -240,19 +242,21 @@ class Contexts:
         sizes = [sum(group.size for group in islice(left, len(these))) for these in letters]
         active, blocked = chain.from_iterable(best[: len(_ACTIVE)]), chain.from_iterable(best[len(_ACTIVE) :])
         ids = [*islice(active, args.offset, end), *islice(blocked, args.offset, end)]
-        found: dict[str, list[Listed]] = {role: [] for role in roles}
+        by_role: dict[str, list[ListRow]] = {role: [] for role in roles}
         codes = [ROLE_CODES[role] for role in roles]
         for entry in await self._store.listed(call.project, codes, ids, args.include_ancestors):
-            found[ROLE_NAMES[entry.role]].append(entry)
+            by_role[ROLE_NAMES[entry.role]].append(entry)
         counted = sizes[len(_ACTIVE)] if len(sizes) > len(_ACTIVE) else UNSET
-        return found, Totals(active_items=sum(sizes[: len(_ACTIVE)]), blocked_items=counted)
+        return by_role, Totals(active_items=sum(sizes[: len(_ACTIVE)]), blocked_items=counted)
 
-    def _active(self, args: GetContext, found: dict[str, list[Listed]]) -> tuple[list[ListedItem], list[StalledItem]]:
+    def _active(
+        self, args: GetContext, by_role: dict[str, list[ListRow]]
+    ) -> tuple[list[ListedItem], list[StalledItem]]:
         schemas = self._store.schemas.current
         items: list[ListedItem] = []
         stalled: list[StalledItem] = []
         for role in _ACTIVE:
-            for entry in found[role]:
+            for entry in by_role[role]:
                 items.append(_listed(entry, role, args))
                 standing = rules.Standing(role, schemas.resolve_reported(entry.filled), entry.filled)
                 if standing.missing:
@@ -262,8 +266,8 @@ class Contexts:
 
 def _stalled_of(items: list[ListedItem], stalled: list[StalledItem]) -> list[StalledItem]:
     """The shown active items."""
-    shown = {item.id for item in items}
-    return [item for item in stalled if item.id in shown]
+    ids = {item.id for item in items}
+    return [item for item in stalled if item.id in ids]
 
 
 def tools(store: ContextStore, watched: WatchedItems, waiting: WaitingReads) -> tuple[Tool, ...]:
@@ -286,7 +290,7 @@ def tools(store: ContextStore, watched: WatchedItems, waiting: WaitingReads) -> 
     )
 
 
-def _listed(entry: Listed, role: str, args: GetContext) -> ListedItem:
+def _listed(entry: ListRow, role: str, args: GetContext) -> ListedItem:
     tags = entry.filled.tags
     return ListedItem(
         id=dashed(entry.id),
@@ -297,7 +301,7 @@ def _listed(entry: Listed, role: str, args: GetContext) -> ListedItem:
     )
 
 
-def _left(left: Left, entry: Listed, args: GetContext) -> AbandonedItem:
+def _left(left: Left, entry: ListRow, args: GetContext) -> AbandonedItem:
     return AbandonedItem(
         id=dashed(entry.id),
         title=entry.title,
@@ -308,7 +312,7 @@ def _left(left: Left, entry: Listed, args: GetContext) -> AbandonedItem:
     )
 
 
-def _stalled(entry: Listed, role: str, standing: rules.Standing, args: GetContext) -> StalledItem:
+def _stalled(entry: ListRow, role: str, standing: rules.Standing, args: GetContext) -> StalledItem:
     return StalledItem(
         id=dashed(entry.id),
         title=entry.title,
@@ -320,7 +324,7 @@ def _stalled(entry: Listed, role: str, standing: rules.Standing, args: GetContex
     )
 
 
-def _claim_detail(claim: Claim, held: str) -> ClaimDetail:
+def _claim_detail(claim: ItemClaim, held: str) -> ClaimDetail:
     """A claim with its holder. No other result names the holder (README.md, 'Disclosure')."""
     return ClaimDetail(
         claimed_by=claim.holder,
@@ -332,5 +336,5 @@ def _claim_detail(claim: Claim, held: str) -> ClaimDetail:
     )
 
 
-def _transition(row: Row) -> RecentTransition:
+def _transition(row: RoleChange) -> RecentTransition:
     return RecentTransition(item_id=dashed(row.item), **transition(row.change))

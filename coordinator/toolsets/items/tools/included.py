@@ -23,7 +23,9 @@ from coordinator.toolsets.items.tools.shared import ancestors
 from coordinator.toolsets.timestamp import iso
 
 
-def rendered(found: Included, wanted: str, schemas: SchemaConfig, path: Path | None = None, offset: int = 0) -> Parts:
+def rendered(
+    included: Included, wanted: str, schemas: SchemaConfig, path: Path | None = None, offset: int = 0
+) -> Parts:
     """What was asked for, within the bounds of an answer.
 
     Args:
@@ -32,23 +34,23 @@ def rendered(found: Included, wanted: str, schemas: SchemaConfig, path: Path | N
         offset: how many notes and results were skipped.
     """
     parts, texts = Parts(), list[Text]()
-    if found.view:
-        parts.item = item = full(found.view, IncludedItem, schemas)
+    if included.view:
+        parts.item = item = full(included.view, IncludedItem, schemas)
         if path is not None:
             item.ancestors = ancestors(path)
-        texts += _texts_of(item, found.view, found.sizes)
+        texts += _texts_of(item, included.view, included.sizes)
     if "n" in wanted:
         parts.notes = []
-        for row, size in sorted(found.notes, key=lambda note: (note[0].created, note[0].key)):
+        for row, size in sorted(included.notes, key=lambda note: (note[0].created, note[0].key)):
             parts.notes.append(note := IncludedNote(**fields_of(row)))
             texts.append(Text(note, "body", row.body, size))
     if "r" in wanted:
         parts.results = []
-        for blocker in sorted(found.results, key=lambda one: (one.note.modified, one.item)):
+        for blocker in sorted(included.results, key=lambda one: (one.note.modified, one.item)):
             parts.results.append(result := _result(blocker))
             texts.append(Text(result, "result", blocker.note.body, blocker.size))
     fit(parts, texts)
-    count(parts, offset, found.notes_total, found.results_total)
+    count(parts, offset, included.notes_total, included.results_total)
     return parts
 
 

@@ -97,7 +97,7 @@ class Items:
 
     async def _update(self, call: Call, args: ManageItems) -> UpdateItemsResult:
         specs = batch(args.items, "items", MAX_ITEMS)
-        shown = (args.shown or []) if isinstance(args, EditItems) else []
+        expected = (args.shown or []) if isinstance(args, EditItems) else []
         record = await keyed(self._services, "manage_items", args, partial=True)
         await self._check_traits(call.project, args, record)
         ids = await self._resolved(call.project, [spec.id for spec in specs], "id")
@@ -110,8 +110,8 @@ class Items:
                 item, fields = _change(spec, ids[number], parents[number], args.traits)
                 if not fields.keys().isdisjoint(("bu", "pa")):
                     fields["may_raise"] = call.caller is None or not BUDGETS.isdisjoint(call.caller.permissions)
-                if number < len(shown):
-                    fields["shown"] = rules.shown(shown[number])
+                if number < len(expected):
+                    fields["shown"] = rules.shown(expected[number])
                 problem = _unknown(fields, schemas)
                 changes.append((number, (refused_id(problem), {}) if problem else (item, fields)))
             except ToolFailure as failure:
@@ -131,16 +131,16 @@ class Items:
         return UpdateItemsResult(items=updated, updated=len(updated), failed=len(ordered), failures=ordered or UNSET)
 
     async def _delete(self, call: Call, args: ManageItems) -> DeleteItemsResult:
-        given = batch(args.ids, "ids", MAX_ITEMS)
+        references = batch(args.ids, "ids", MAX_ITEMS)
         record = await keyed(self._services, "manage_items", args, partial=True)
-        inner = [parse(text, f"ids[{number}]") for number, text in enumerate(given)]
-        found = await self._items.resolve(call.project, inner)
-        end = await self._items.delete(call.project, record, found, args.recursive, self._items.seconds)
+        inner = [parse(text, f"ids[{number}]") for number, text in enumerate(references)]
+        resolved = await self._items.resolve(call.project, inner)
+        end = await self._items.delete(call.project, record, resolved, args.recursive, self._items.seconds)
         if not end.done:
             raise _unfinished(end.deleted)
         failures = [
             Failure(
-                id=given[position - 1],
+                id=references[position - 1],
                 error=f"item has {children} children; use recursive to delete them too"
                 if children
                 else refused(reason),
@@ -149,7 +149,7 @@ class Items:
         ]
         failed = {failure.id for failure in failures}
         return DeleteItemsResult(
-            ids=[text for text in dict.fromkeys(given) if text not in failed],
+            ids=[text for text in dict.fromkeys(references) if text not in failed],
             deleted=end.deleted,
             failed=len(failures),
             descendants_deleted=end.descendants or UNSET,
@@ -182,17 +182,17 @@ class Items:
         if problem and not await self._items.recorded(project, record):
             raise problem
 
-    async def _resolved(self, project: str, given: Sequence[str | None], field: str) -> list[str | ToolFailure]:
+    async def _resolved(self, project: str, references: Sequence[str | None], field: str) -> list[str | ToolFailure]:
         """The inner form of the caller's ids; '' for a blank one, a failure for a malformed one."""
         parsed: list[str | ToolFailure] = []
-        for text in given:
+        for text in references:
             try:
                 parsed.append(parse(text, field) if text and text.strip() else "")
             except ToolFailure as failure:
                 parsed.append(failure)
         wanted = [inner for inner in parsed if isinstance(inner, str) and inner]
-        found = iter(await self._items.resolve(project, wanted))
-        return [next(found) if isinstance(inner, str) and inner else inner for inner in parsed]
+        resolved = iter(await self._items.resolve(project, wanted))
+        return [next(resolved) if isinstance(inner, str) and inner else inner for inner in parsed]
 
 
 def tools(items: ItemStore, services: Services, expiring: Expiring) -> tuple[Tool, ...]:

@@ -46,13 +46,13 @@ class Recommendations:
 
     async def get_next_item(self, call: Call, args: GetNextItem) -> GetNextItemResult:
         """The best items to work on."""
-        given, above = not_blank(args.parent_id), not_blank(args.ancestor_id)
-        parent = await self._store.resolve_one(call.project, given, "parentId") if given else ""
+        below, above = not_blank(args.parent_id), not_blank(args.ancestor_id)
+        parent = await self._store.resolve_one(call.project, below, "parentId") if below else ""
         ancestor = await self._store.resolve_one(call.project, above, "ancestorId") if above else ""
         wanted = recommended(args, parent, ancestor)
-        found = await self._store.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
-        result = GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
-        if not found:
+        items = await self._store.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
+        result = GetNextItemResult(recommendations=[_recommended(item, args) for item in items], total=len(items))
+        if not items:
             if not not_blank(args.role):
                 wanted.role = OFFERED
             result.held_back = counted(await self._store.held_back(call.project, wanted))
@@ -63,10 +63,10 @@ class Recommendations:
         item = await self._store.resolve_one(call.project, args.item_id, "itemId")
         status = await self._store.status(call.project, item)
         schema = self._store.schemas.current.resolve_reported(status.schema)
-        found = next_status(ROLE_NAMES[status.role], status.returns, schema, graph.unsatisfied(status.blockers))
-        if isinstance(found, ReadyStatus) and (status.template or status.not_before > status.now):
-            return held_back(found.current_role, "" if status.template else iso(status.not_before))
-        return found
+        following = next_status(ROLE_NAMES[status.role], status.returns, schema, graph.unsatisfied(status.blockers))
+        if isinstance(following, ReadyStatus) and (status.template or status.not_before > status.now):
+            return held_back(following.current_role, "" if status.template else iso(status.not_before))
+        return following
 
 
 def tools(store: NextStore) -> tuple[Tool, ...]:
@@ -99,8 +99,8 @@ def completion(store: NextStore) -> Complete:
         digits = typed.replace("-", "").lower()
         if len(digits) > FULL or digits.strip("0123456789abcdef"):
             return Completed([])
-        found = await store.like(call.project, digits)
-        return Completed([dashed(one) for one in found.values], found.more)
+        ids = await store.like(call.project, digits)
+        return Completed([dashed(one) for one in ids.values], ids.more)
 
     return complete
 

@@ -54,32 +54,32 @@ class Queries:
             raise invalid("id", "is required for operation get")
         item = await self._items.resolve_one(call.project, args.id, "id")
         view, path = await self._items.read(call.project, item, args.include_ancestors)
-        shown = full(view, query.FullItem, self._items.schemas.current)
+        result = full(view, query.FullItem, self._items.schemas.current)
         if args.include_ancestors:
-            shown.ancestors = ancestors(path)
-        return shown
+            result.ancestors = ancestors(path)
+        return result
 
     async def _search(self, call: Call, args: query.QueryItems) -> query.SearchResult:
         parent = not_blank(args.parent_id)
         if parent:
             parent = await self._items.resolve_one(call.project, parent, "parentId")
-        asked = rules.search(args, parent)
-        page = await self._items.search(call.project, asked)
+        search = rules.search(args, parent)
+        page = await self._items.search(call.project, search)
         if parent and not page.total:
             await self._items.expect(call.project, parent, "parentId")
         schemas = self._items.schemas.current
-        found = [query.FoundItem(**_short(row), **_details(row, schemas)) for row in page.rows]
+        items = [query.FoundItem(**_short(row), **_details(row, schemas)) for row in page.rows]
         if args.include_ancestors:
-            for item, path in zip(found, page.ancestors, strict=True):
+            for item, path in zip(items, page.ancestors, strict=True):
                 item.ancestors = ancestors(path)
-        for item, claimed in zip(found, page.claimed, strict=False):
+        for item, claimed in zip(items, page.claimed, strict=False):
             item.is_claimed = claimed
         return query.SearchResult(
-            items=found,
+            items=items,
             total=page.total,
-            returned=len(found),
-            limit=asked.limit,
-            offset=asked.offset,
+            returned=len(items),
+            limit=search.limit,
+            offset=search.offset,
             notice=rules.notice(args),
         )
 
@@ -96,8 +96,8 @@ class Queries:
                 notice=rules.notice(args),
             )
         roots = await self._items.overview(call.project, rules.limit(args, DEFAULT_ROOTS), args.include_children)
-        shown = [_root(root, args.include_children) for root in roots]
-        return query.RootsOverview(items=shown, total=len(roots), notice=rules.notice(args))
+        items = [_root(root, args.include_children) for root in roots]
+        return query.RootsOverview(items=items, total=len(roots), notice=rules.notice(args))
 
 
 def tools(items: QueryStore) -> tuple[Tool, ...]:
@@ -121,9 +121,9 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
 
 def _short(row: ShortView) -> dict[str, Any]:
     role = ROLE_NAMES[row.role]
-    shown = _FOUND(row.said, role)
-    shown["id"], shown["role"], shown["depth"] = dashed(row.id), role, row.depth
-    return shown
+    fields = _FOUND(row.said, role)
+    fields["id"], fields["role"], fields["depth"] = dashed(row.id), role, row.depth
+    return fields
 
 
 def _details(row: ShortView, schemas: SchemaConfig) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _traits(row: ShortView) -> dict[str, Any]:
 
 def _root(root: Root, children: bool) -> query.RootItem:
     active, expired, unclaimed = root.claims
-    shown = [
+    children_shown = [
         query.ChildItem(**_short(row), **_traits(row), child_counts=_counts(counts)) for row, counts in root.children
     ]
     return query.RootItem(
@@ -151,7 +151,7 @@ def _root(root: Root, children: bool) -> query.RootItem:
         **_traits(root.row),
         child_counts=_counts(root.counts),
         claim_summary=query.ChildClaims(active=active, expired=expired, unclaimed=unclaimed),
-        children=shown if children else UNSET,
+        children=children_shown if children else UNSET,
     )
 
 
@@ -159,20 +159,20 @@ F = TypeVar("F", bound=query.FullItem)
 
 
 def full(view: View, shape: type[F], schemas: SchemaConfig) -> F:
-    role, said = ROLE_NAMES[view.role], view.said
-    traits = said["q"].split(",") if "q" in said else []
-    shown = {"summary": "", "complexity": None, "requires_verification": False, **_FULL(said, role)}
+    role, texts = ROLE_NAMES[view.role], view.said
+    traits = texts["q"].split(",") if "q" in texts else []
+    fields = {"summary": "", "complexity": None, "requires_verification": False, **_FULL(texts, role)}
     return shape(
         id=dashed(view.id),
         role=role,
         previous_role=UNSET if view.previous_role is False else ROLE_NAMES[view.previous_role],
         depth=view.depth,
-        properties=with_traits(said.get("o"), traits) or UNSET,
-        attempts=attempts(view.attempts, schemas.most_attempts(said.get("y"), said.get("g"))),
+        properties=with_traits(texts.get("o"), traits) or UNSET,
+        attempts=attempts(view.attempts, schemas.most_attempts(texts.get("y"), texts.get("g"))),
         abandoned=view.abandoned or UNSET,
         created_at=iso(view.created),
         modified_at=iso(view.modified),
         role_changed_at=iso(view.role_changed),
         transitions=[ItemTransition(**transition(row)) for row in view.transitions] or UNSET,
-        **shown,
+        **fields,
     )

@@ -39,18 +39,18 @@ class Showing:
 
     def __call__(self, said: Said, role: str) -> dict[str, Any]:
         """The fields that the item, in this role, has, by the names of the struct."""
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for letter, text in said.items():
             if (form := self._forms.get(letter)) is not None:
-                name, shown = form
-                found[name] = shown(text) if shown is not None else text
+                name, form_of = form
+                fields[name] = form_of(text) if form_of is not None else text
         if self._with_usage and ("us" in said or "ub" in said):
-            found["usage"] = of_item(said.get("us"), said.get("ub"))
+            fields["usage"] = of_item(said.get("us"), said.get("ub"))
         if self._with_times and "overdue" in said:
-            found["overdue"] = True
+            fields["overdue"] = True
         if self._with_times and "rc" in said:
-            found["recurs"] = _recurring(said, role)
-        return found
+            fields["recurs"] = _recurring(said, role)
+        return fields
 
 
 def _recurring(said: Said, role: str) -> Recurring:

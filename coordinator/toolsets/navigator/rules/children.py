@@ -45,11 +45,11 @@ def optional(activity: Activity, state: State) -> list[Reached]:
     """The next trigger of each optional step."""
     inner, places, finished = progress.here(activity, state)
     loop = None if inner is None else inner.loop
-    found: list[Reached] = []
+    reached: list[Reached] = []
     for place in progress.open_steps(places, finished, state)[1]:
         here = triggers.key(loop, place.number)
-        found += list(_unrun(triggers.at_step(activity, place.step), here, state))[:1]
-    return found
+        reached += list(_unrun(triggers.at_step(activity, place.step), here, state))[:1]
+    return reached
 
 
 def refuse_waiting(walk: Walk) -> None:
@@ -82,11 +82,11 @@ def trouble(workflow: str, walk: Walk) -> str:
     return ""
 
 
-def start(walk: Walk, workflow: str, given: Mapping[str, Any]) -> Walk:
+def start(walk: Walk, workflow: str, own: Mapping[str, Any]) -> Walk:
     """Suspends the walk and begins a workflow that it triggers.
 
     Args:
-        given: variables from the caller; they override those that the trigger passes on.
+        own: variables from the caller; they override those that the trigger passes on.
 
     Returns:
         The walk of the workflow.
@@ -110,7 +110,7 @@ def start(walk: Walk, workflow: str, given: Mapping[str, Any]) -> Walk:
     other = walk.others[workflow]
     values = variables.first_values(other.workflow.variables or ())
     passed = _passed(here.trigger, activity, state)
-    for name, value in {**_fitting(passed, other), **given}.items():
+    for name, value in {**_fitting(passed, other), **own}.items():
         variables.assign(values, name, value)
     if state.status == "completed":
         state.completed_activities.remove(activity.id)
@@ -133,18 +133,18 @@ def come_back(walk: Walk, state: State) -> tuple[Walk, dict[str, Any]]:
     Raises:
         Refused: ``WORKFLOW_NOT_FOUND``, the definition of the waiting walk was removed.
     """
-    found = walk.others.get(state.workflow_id)
-    if found is None:
+    outer = walk.others.get(state.workflow_id)
+    if outer is None:
         raise Refused("WORKFLOW_NOT_FOUND", f"Workflow '{state.workflow_id}', which resumes next, no longer exists. "
                       "Repeat this once its definition is back")  # fmt: skip
-    parent = actions.walk(found, state, walk.now, walk.others)
-    waited = found.activity(state.current_activity)
+    parent = actions.walk(outer, state, walk.now, walk.others)
+    waited = outer.activity(state.current_activity)
     kept = _names(() if waited is None else waited.context_to_preserve or ())
     declared = _names(walk.workflow.workflow.outputs or _preserved_at_the_end(walk))
     returned = {name: value for name in dict.fromkeys((*kept, *declared))
                 if (value := lookup(walk.state.variables, name)) is not UNSET}  # fmt: skip
     taken = {name: value for name, value in returned.items() if name in (kept or declared)}
-    actions.set_variables(parent, _fitting(taken, found))
+    actions.set_variables(parent, _fitting(taken, outer))
     if state.waits_at is not UNSET:
         state.children[state.waits_at] = state.children.get(state.waits_at, 0) + 1
     state.status, state.waits_at = "running", UNSET
@@ -153,8 +153,8 @@ def come_back(walk: Walk, state: State) -> tuple[Walk, dict[str, Any]]:
     return parent, returned
 
 
-def _unrun(found: Sequence[Trigger], place: str, state: State) -> Iterator[Reached]:
-    return (Reached(trigger, place) for trigger in triggers.unrun(found, place, state))
+def _unrun(offered: Sequence[Trigger], place: str, state: State) -> Iterator[Reached]:
+    return (Reached(trigger, place) for trigger in triggers.unrun(offered, place, state))
 
 
 def _passed(trigger: Trigger, activity: Activity, state: State) -> dict[str, Any]:
@@ -163,8 +163,8 @@ def _passed(trigger: Trigger, activity: Activity, state: State) -> dict[str, Any
     inner = progress.current_round(activity, state)
     if inner is not None and inner.loop.type == "forEach" and inner.loop.variable is not UNSET:
         names.append(inner.loop.variable)
-    found = {name: lookup(state.variables, name) for name in names}
-    return {name: value for name, value in found.items() if value is not UNSET}
+    values = {name: lookup(state.variables, name) for name in names}
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def _preserved_at_the_end(walk: Walk) -> Sequence[str]:

@@ -38,14 +38,14 @@ def activity(loaded: LoadedActivity) -> Json:
     known = msgspec.to_builtins(loaded.activity)
     known.pop("artifactPrefix", None)
     # Missing lists are left out, not shown as empty.
-    said = {key: value for key, value in known.items() if value != () or key in loaded.data}
-    return {**loaded.data, **said}
+    stated = {key: value for key, value in known.items() if value != () or key in loaded.data}
+    return {**loaded.data, **stated}
 
 
-def checkpoint(found: Checkpoint) -> Json:
+def checkpoint(definition: Checkpoint) -> Json:
     """One checkpoint, with its options and their effects."""
-    said: Json = msgspec.to_builtins(found)
-    return said
+    document: Json = msgspec.to_builtins(definition)
+    return document
 
 
 def workflows(library: Library) -> list[Json]:
@@ -69,12 +69,12 @@ def activities(library: Library) -> Json | list[Json]:
         for loaded in one.activities.values():
             if loaded.owner != name:
                 continue
-            found = loaded.activity
-            skill = found.primary_skill
+            activity = loaded.activity
+            skill = activity.primary_skill
             entry: Json = {
-                "id": found.id,
+                "id": activity.id,
                 "workflowId": name,
-                "problem": found.problem or found.description or found.name,
+                "problem": activity.problem or activity.description or activity.name,
             }
             if skill is not None:
                 # A workflow's own skill is found only together with the workflow, even if a universal one has its id.
@@ -83,7 +83,7 @@ def activities(library: Library) -> Json | list[Json]:
                 own = {} if alone else {"workflow_id": name}
                 entry |= {"primary_skill": skill, "next_action": _next("get_skill", skill_id=skill, **own)}
             entries.append(entry)
-            quick_match |= {phrase.lower(): found.id for phrase in found.recognition or ()}
+            quick_match |= {phrase.lower(): activity.id for phrase in activity.recognition or ()}
     if not entries:
         return []
     index: Json = {
@@ -121,9 +121,9 @@ def skills(library: Library) -> Json:
         "usage": "Choose a skill by its capability or as an activity names it, then call get_skill.",
         "universal": [entry(one) for one in skills_of(library, META)],
         "workflow_specific": {
-            name: [entry(one, workflow_id=name) for one in found]
+            name: [entry(one, workflow_id=name) for one in own]
             for name in library.folders
-            if name != META and (found := skills_of(library, name))
+            if name != META and (own := skills_of(library, name))
         },
     }
 
@@ -146,7 +146,7 @@ def listed_skills(library: Library, workflow_id: str | None) -> Json | list[Json
     }
 
 
-def texts(found: Sequence[LoadedText], formats: bool) -> list[Json]:
+def texts(loaded: Sequence[LoadedText], formats: bool) -> list[Json]:
     """Resources or templates, by number."""
     words = {"md": "markdown", "toon": "toon"}
     return [
@@ -156,13 +156,13 @@ def texts(found: Sequence[LoadedText], formats: bool) -> list[Json]:
             "title": display_name(one.name),
             **({"format": words[one.format]} if formats else {}),
         }
-        for one in found
+        for one in loaded
     ]
 
 
 def discovery(library: Library) -> Json:
     """All readable documents, with the call for each."""
-    found: Json = {
+    calls: Json = {
         "activities": {"tool": "get_activities", "description": "Entry points: match the user's goal to one."},
         "universal_skills": {
             "items": [one.id for one in skills_of(library, META)],
@@ -191,8 +191,8 @@ def discovery(library: Library) -> Json:
                 "get": f"get_skill {{ skill_id, {argument} }}",
             }
         if here:
-            found[f"workflow {name}" if name in found else name] = here
-    return found
+            calls[f"workflow {name}" if name in calls else name] = here
+    return calls
 
 
 def _listed(one: LoadedSkill, folder: str) -> Json:

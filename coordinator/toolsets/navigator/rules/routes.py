@@ -76,27 +76,27 @@ def routes(activity: Activity, state: State, activities: Activities, defaults: M
         reason = Closed(f"the option chosen leads to '{chosen}'")
         others = {target: reason for target in activity.targets() if target != chosen and _known(target, activities)}
         return Routes((Route(chosen),), others)
-    found: dict[str, Route] = {}
+    open_ways: dict[str, Route] = {}
     closed: dict[str, Closed] = {}
     order: dict[str, int] = {}
     for number, (route, shut) in enumerate(_ways(activity, state, activities, 0, {activity.id: 0})):
         order.setdefault(route.target, number)
         if shut is not None:
             closed.setdefault(route.target, shut)
-        elif route.target not in found or route.rank < found[route.target].rank:
-            found[route.target] = route
-    closed = {target: shut for target, shut in closed.items() if target not in found}
+        elif route.target not in open_ways or route.rank < open_ways[route.target].rank:
+            open_ways[route.target] = route
+    closed = {target: shut for target, shut in closed.items() if target not in open_ways}
     behind = {*state.completed_activities, activity.id}
-    held = _held_back(found, closed, state, defaults, behind)
+    held = _held_back(open_ways, closed, state, defaults, behind)
     for target in held:
-        del found[target]
+        del open_ways[target]
     closed |= held
-    questions = [] if found or held else _questions(closed, behind, lambda name: not _missing(state, name))
+    questions = [] if open_ways or held else _questions(closed, behind, lambda name: not _missing(state, name))
     if questions:
         closed.setdefault(END, _undecided(questions))
     on = sorted(closed, key=lambda target: (target in behind, order.get(target, len(order))))
-    ways = tuple(sorted(found.values(), key=lambda route: route.rank))
-    return Routes(ways, {target: closed[target] for target in on}, over=not (found or held or questions))
+    ways = tuple(sorted(open_ways.values(), key=lambda route: route.rank))
+    return Routes(ways, {target: closed[target] for target in on}, over=not (open_ways or held or questions))
 
 
 def chosen_target(activity: Activity, state: State, activities: Activities) -> str | None:
@@ -125,7 +125,7 @@ def _known(target: str, activities: Activities) -> bool:
 
 
 def _held_back(
-    found: Mapping[str, Route],
+    open_ways: Mapping[str, Route],
     closed: Mapping[str, Closed],
     state: State,
     defaults: Mapping[str, Any],
@@ -140,14 +140,14 @@ def _held_back(
         return not (state.again or _missing(state, name)) and lookup(state.variables, name) != lookup(defaults, name)
 
     held: dict[str, Closed] = {}
-    for target, route in found.items():
+    for target, route in open_ways.items():
         asks = () if route.condition is UNSET else wanted.wants(route.condition, {})
         if state.again and target in been and asks and not any(reported(want.name) for want in asks):
             held[target] = Closed(f"needs {text(route.condition)}, reported in this visit", asks)  # type: ignore[arg-type]
     questions = _questions(closed, behind, reported) + [want for shut in held.values() for want in shut.wants]
     if questions:
         shut = _undecided(questions)
-        held |= {target: shut for target, route in found.items() if route.rank and target in been}
+        held |= {target: shut for target, route in open_ways.items() if route.rank and target in been}
     return held
 
 
@@ -176,11 +176,11 @@ def _ways(
             again only for a better rank. Otherwise there could be too many paths among skipped activities.
     """
     for entries in entry_lists(activity):
-        for found, shut in _judged(entries, state):
-            target = found.target
+        for way, shut in _judged(entries, state):
+            target = way.target
             if not _known(target, activities):
                 continue
-            route = found._replace(rank=max(found.rank, rank))
+            route = way._replace(rank=max(way.rank, rank))
             if target not in state.skipped_activities or target not in activities or shut is not None:
                 yield route, shut
             elif target not in passed or route.rank < passed[target]:

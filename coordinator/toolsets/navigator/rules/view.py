@@ -37,13 +37,13 @@ def position(walk: Walk) -> navigation.Position:
 
 def checkpoint(walk: Walk) -> navigation.ActiveCheckpoint | None:
     """The checkpoint that blocks everything else; None if there is none."""
-    found = _blocking(walk)
-    if found is None:
+    blocking = _blocking(walk)
+    if blocking is None:
         return None
     options = [
-        navigation.OfferedOption(id=one.id, label=one.label, description=one.description) for one in found.options
+        navigation.OfferedOption(id=one.id, label=one.label, description=one.description) for one in blocking.options
     ]
-    return navigation.ActiveCheckpoint(id=found.id, message=found.message, options=options)
+    return navigation.ActiveCheckpoint(id=blocking.id, message=blocking.message, options=options)
 
 
 def over(walk: Walk) -> str:
@@ -59,9 +59,9 @@ def situation(walk: Walk) -> str:
         parts.append(f"Step {where.step.index}: {where.step.name}")
     if where.loop is not UNSET:
         parts.append(f"Loop: {where.loop.name} (iteration {where.loop.iteration} of {where.loop.total})")
-    found = _blocking(walk)
-    if found is not None:
-        parts.append(f"Checkpoint: {found.name}")
+    blocking = _blocking(walk)
+    if blocking is not None:
+        parts.append(f"Checkpoint: {blocking.name}")
     if walk.state.current_activity not in walk.activities:
         parts.append("This activity is no longer part of the workflow: nothing can be done until it is back")
     parts += filter(None, [over(walk)])
@@ -97,11 +97,11 @@ def available(walk: Walk) -> navigation.AvailableActions:
 
 def _offers(walk: Walk, activity: Activity) -> navigation.AvailableActions:
     state = walk.state
-    found = progress.blocking_checkpoint(activity, state)
-    if found is not None:
-        reason = f"Checkpoint '{found.id}' must be responded to first"
+    blocking = progress.blocking_checkpoint(activity, state)
+    if blocking is not None:
+        reason = f"Checkpoint '{blocking.id}' must be responded to first"
         return navigation.AvailableActions(
-            required=[_answer(found)], optional=[], blocked=list(_held_back(activity, reason))
+            required=[_answer(blocking)], optional=[], blocked=list(_held_back(activity, reason))
         )
     reached = children.required(activity, state)
     if reached is not None:
@@ -141,11 +141,11 @@ def _offers(walk: Walk, activity: Activity) -> navigation.AvailableActions:
     return navigation.AvailableActions(required=targets[:1], optional=targets[1:] + choices, blocked=shut + blocked)
 
 
-def _runs(walk: Walk, found: Iterable[Reached]) -> tuple[list[navigation.Offered], list[navigation.Offered]]:
+def _runs(walk: Walk, reached: Iterable[Reached]) -> tuple[list[navigation.Offered], list[navigation.Offered]]:
     """The workflows that can be started now, and the blocked ones."""
     runs: list[navigation.Offered] = []
     cannot_run: list[navigation.Offered] = []
-    for trigger, _ in found:
+    for trigger, _ in reached:
         if cannot := children.trouble(trigger.workflow, walk):
             cannot_run.append(navigation.Offered(action="nav_start", workflow=trigger.workflow, reason=cannot))
             continue
@@ -210,10 +210,10 @@ def _next_round(walk: Walk, inner: Round) -> navigation.Offered:
     )
 
 
-def _wanted(found: Iterable[Want]) -> list[navigation.Wanted] | UnsetType:
+def _wanted(wants: Iterable[Want]) -> list[navigation.Wanted] | UnsetType:
     return [
         navigation.Wanted(name=want.name, wanted=want.value, operator=UNSET if want.operator == "==" else want.operator)
-        for want in found
+        for want in wants
     ] or UNSET
 
 

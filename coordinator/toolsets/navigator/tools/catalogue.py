@@ -58,8 +58,8 @@ _DESCRIPTIONS = {
 class Catalogue:
     """Handlers of the tools that show definitions."""
 
-    def __init__(self, shown: Documents) -> None:
-        self._shown = shown
+    def __init__(self, documents: Documents) -> None:
+        self._shown = documents
         self._began = time.monotonic()
 
     async def list_workflows(self, call: Call, args: NoArguments) -> Reply:
@@ -139,11 +139,11 @@ class Catalogue:
 
     async def get_resource(self, call: Call, args: catalogue.GetText) -> Reply:
         folder = folder_found(self._shown.current, args.workflow_id)
-        found = folder.resource(args.index, _WIDTH)
-        if found is None:
+        resource = folder.resource(args.index, _WIDTH)
+        if resource is None:
             known = dict.fromkeys(one.index for one in folder.resources)
             raise missing("Resource not found", args.index, known, f" in workflow {args.workflow_id}")
-        return Reply(text=found.text)
+        return Reply(text=resource.text)
 
     async def list_templates(self, call: Call, args: catalogue.OfWorkflow) -> Reply:
         folder = folder_found(self._shown.current, args.workflow_id)
@@ -151,11 +151,11 @@ class Catalogue:
 
     async def get_template(self, call: Call, args: catalogue.GetText) -> Reply:
         folder = folder_found(self._shown.current, args.workflow_id)
-        found = folder.template(args.index)
-        if found is None:
+        template = folder.template(args.index)
+        if template is None:
             known = dict.fromkeys(one.index for one in folder.templates)
             raise missing("Template not found", f"index {args.index}", known, f" in workflow {args.workflow_id}")
-        return Reply(text=found.text)
+        return Reply(text=template.text)
 
     async def discover_resources(self, call: Call, args: NoArguments) -> Reply:
         """All documents, each with its call."""
@@ -202,32 +202,32 @@ def _tool(handler: Handler, arguments: Any, *result: Any) -> Tool:
 
 def _activity_found(args: catalogue.GetWorkflowActivity | catalogue.GetCheckpoint, library: Library) -> LoadedActivity:
     activities = workflow_found(library, args.workflow_id).activities
-    found = activities.get(args.activity_id)
-    if found is None:
+    activity = activities.get(args.activity_id)
+    if activity is None:
         raise missing("Activity not found", args.activity_id, activities)
-    return found
+    return activity
 
 
 def _checkpoint(args: catalogue.GetCheckpoint, library: Library) -> Any:
     activity = _activity_found(args, library).activity
-    found = activity.checkpoint(args.checkpoint_id)
-    if found is None:
+    checkpoint = activity.checkpoint(args.checkpoint_id)
+    if checkpoint is None:
         raise missing("Checkpoint not found", args.checkpoint_id, (one.id for one in activity.checkpoints))
-    return documents.checkpoint(found)
+    return documents.checkpoint(checkpoint)
 
 
 def _any_activity(args: catalogue.GetActivity, library: Library) -> Any:
-    found = library.activity(args.activity_id)
-    if found is None:
+    activity = library.activity(args.activity_id)
+    if activity is None:
         known = dict.fromkeys(name for workflow in library.workflows.values() for name in workflow.activities)
         raise missing("Activity not found", args.activity_id, known)
-    return documents.activity_found(found)
+    return documents.activity_found(activity)
 
 
 def _skill(args: catalogue.GetSkill, library: Library) -> Any:
-    found = library.skill(args.workflow_id or META, args.skill_id)
-    if found is None:
+    skill = library.skill(args.workflow_id or META, args.skill_id)
+    if skill is None:
         folders = [library.folders.get(name) for name in dict.fromkeys((args.workflow_id or META, META))]
         known = dict.fromkeys(name for folder in folders if folder is not None for name in folder.skills)
         raise missing("Skill not found", args.skill_id, known)
-    return dict(found.data)
+    return dict(skill.data)

@@ -26,10 +26,10 @@ def workflow_found(library: Library, workflow_id: str) -> LoadedWorkflow:
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND.
     """
-    found = library.workflows.get(workflow_id)
-    if found is None:
+    workflow = library.workflows.get(workflow_id)
+    if workflow is None:
         raise missing("Workflow not found", workflow_id, library.workflows)
-    return found
+    return workflow
 
 
 def folder_found(library: Library, workflow_id: str) -> Folder:
@@ -38,10 +38,10 @@ def folder_found(library: Library, workflow_id: str) -> Folder:
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND.
     """
-    found = library.folders.get(workflow_id)
-    if found is None:
+    folder = library.folders.get(workflow_id)
+    if folder is None:
         raise missing("Workflow not found", workflow_id, library.folders)
-    return found
+    return folder
 
 
 class Documents:
@@ -65,8 +65,8 @@ class Documents:
         library = self._definitions.current
         if library is not self._library:
             self._library, self._made = library, {}
-        found = self._made.get(key)
-        if found is None:
+        reply = self._made.get(key)
+        if reply is None:
             document = msgspec.json.encode(make(library))
-            found = self._made[key] = Reply(structured=msgspec.Raw(document))
-        return found
+            reply = self._made[key] = Reply(structured=msgspec.Raw(document))
+        return reply

@@ -6,7 +6,7 @@ args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max w
            actor fence
            sid '' for the open session of the item; aid, act and seq are those of the token shown; workflow that of
            the token. workflow '': only returns the workflow of the item's open session
-reply:     State (store/sessions.py): ok with Joined (store/sessions.py), which with the workflow, none, other,
+reply:     SessionState (store/sessions.py): ok with Joined (store/sessions.py), which with the workflow, none, other,
            superseded, no_item, unclaimed, held, stale_fence, elsewhere with the item, or exists with the session
 errors:    UNKNOWN_SESSION
 --]]

@@ -8,7 +8,8 @@ args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max t
            problem
            report: a digest of the report on the transition   ends 1: the activity left was the last one,
            target is an end
-reply:     State (store/sessions.py): ok with Cut (store/sessions.py), blocked, superseded, unclaimed, exists or failed
+reply:     SessionState (store/sessions.py): ok with Cut (store/sessions.py), blocked, superseded, unclaimed,
+           exists or failed
 errors:    UNKNOWN_SESSION
 --]]
 local bindings = require 'bindings'

@@ -2,8 +2,8 @@
 purpose:   Records that a checkpoint is presented.
 guarantee: Only the pending one is presented. Returns no new token and does not change the session.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max checkpoint instance problem
-reply:     State (store/sessions.py): ok, none, pending with `q` of the handle, closed with the last answer of this
-           checkpoint in JSON or '', superseded or failed
+reply:     SessionState (store/sessions.py): ok, none, pending with `q` of the handle, closed with the last answer of
+           this checkpoint in JSON or '', superseded or failed
 errors:    UNKNOWN_SESSION
 --]]
 local asked = require 'asked'

@@ -3,7 +3,7 @@ purpose:   Reads the state of a session: activities left, answers, claim.
 guarantee: A consistent snapshot. Works while a checkpoint is pending; not recorded in the trace. Without a token
            (run.seq is -1) nothing is written.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max all_answers
-reply:     State (store/sessions.py): ok with StatusDetail (store/sessions.py), or superseded
+reply:     SessionState (store/sessions.py): ok with StatusDetail (store/sessions.py), or superseded
 errors:    UNKNOWN_SESSION
 full:      a read; the token that it writes overwrites another
 --]]

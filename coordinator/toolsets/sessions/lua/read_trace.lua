@@ -3,7 +3,7 @@ purpose:   Reads the trace of a session.
 guarantee: Rejected while a checkpoint is pending. The call itself is not in the trace. Of too large a trace the
            newest events are shown.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max whole_trace
-reply:     State (store/sessions.py): ok with {place of the first event, events}, blocked or superseded
+reply:     SessionState (store/sessions.py): ok with {place of the first event, events}, blocked or superseded
 errors:    UNKNOWN_SESSION
 full:      a read; the token that it writes overwrites another
 --]]

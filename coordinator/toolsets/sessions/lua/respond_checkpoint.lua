@@ -6,9 +6,9 @@ args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max c
            text option mode problem late
            checkpoint and instance: see asked.lua; text: the answer in JSON; problem is checked before
            the timer, late after it
-reply:     State (store/sessions.py): ok and early with the ms since it was yielded, none, pending with `q` of the
-           handle, closed with the last answer of this checkpoint in JSON or '', superseded (`q` is that of the token
-           shown, so that it stays so) or failed
+reply:     SessionState (store/sessions.py): ok and early with the ms since it was yielded, none, pending with `q` of
+           the handle, closed with the last answer of this checkpoint in JSON or '', superseded (`q` is that of the
+           token shown, so that it stays so) or failed
 errors:    UNKNOWN_SESSION
 --]]
 local answered = require 'answered'

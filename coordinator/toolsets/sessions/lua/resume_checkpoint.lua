@@ -2,7 +2,7 @@
 purpose:   Resumes the worker after its checkpoint was answered.
 guarantee: Only from an answer not resumed from yet. A retry of the call gets the same answer.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max
-reply:     State (store/sessions.py): ok with the answer in JSON, blocked, nothing, superseded or unclaimed
+reply:     SessionState (store/sessions.py): ok with the answer in JSON, blocked, nothing, superseded or unclaimed
 errors:    UNKNOWN_SESSION
 --]]
 local bindings = require 'bindings'

@@ -8,8 +8,8 @@ args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max w
            parent_workflow parent_activity parent_version parent_entry item actor fence adopted condition checkpoint
            parent, item and checkpoint '' for none; fence 0 for none shown; adopted 1: one of another fleet, of whose
            token act, seq, condition and checkpoint are; else act, condition and checkpoint are '' and seq is 0
-reply:     State (store/sessions.py): ok with Begun (store/sessions.py), exists, known, no_item, unclaimed, held or
-           stale_fence
+reply:     SessionState (store/sessions.py): ok with BegunSession (store/sessions.py), exists, known, no_item,
+           unclaimed, held or stale_fence
 errors:    none
 --]]
 local bindings = require 'bindings'

@@ -3,7 +3,7 @@ purpose:   Records a read-only call in the trace, and returns the session's posi
 guarantee: Rejected while a checkpoint is pending, whatever the token shown says. A call that failed already
            (problem not '') is recorded as failed once it has passed the gate.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max problem
-reply:     State (store/sessions.py): ok, blocked, superseded or failed
+reply:     SessionState (store/sessions.py): ok, blocked, superseded or failed
 errors:    UNKNOWN_SESSION
 --]]
 local bindings = require 'bindings'

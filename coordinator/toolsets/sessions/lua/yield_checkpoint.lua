@@ -4,8 +4,8 @@ guarantee: At most one is pending. A retry of the call gets the same handle, eve
            is resumed from. A checkpoint answered in this visit before another agent took the session over is not
            asked again. `again` asks in both cases.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max checkpoint again problem
-reply:     State (store/sessions.py): ok with Pending (store/sessions.py), answered with the earlier answer in JSON,
-           active, superseded, unclaimed, moved or failed
+reply:     SessionState (store/sessions.py): ok with Pending (store/sessions.py), answered with the earlier answer in
+           JSON, active, superseded, unclaimed, moved or failed
 errors:    UNKNOWN_SESSION
 --]]
 local bindings = require 'bindings'

@@ -16,7 +16,7 @@ from coordinator.toolsets.sessions.rules.refusals import SHOWN
 How = Literal["option_id", "auto_advance", "condition_not_met"]
 
 
-class Given(msgspec.Struct, array_like=True):
+class GivenAnswer(msgspec.Struct, array_like=True):
     """An answer as a front-end passes it to the store."""
 
     checkpoint: str
@@ -30,7 +30,7 @@ class Given(msgspec.Struct, array_like=True):
     """How the answer came, if not by a call of its own: ``client``."""
 
 
-class Kept(msgspec.Struct, array_like=True):
+class KeptAnswer(msgspec.Struct, array_like=True):
     """A stored answer."""
 
     at: int
@@ -39,7 +39,7 @@ class Kept(msgspec.Struct, array_like=True):
     """The visit to an activity in which it was given; visits are counted over the session."""
     order: int
     """The session's ``seq`` before it."""
-    given: Given
+    given: GivenAnswer
 
 
 class Resolution(NamedTuple):
@@ -57,7 +57,7 @@ class Resolution(NamedTuple):
 
 
 encode = msgspec.json.Encoder().encode
-decode = msgspec.json.Decoder(Kept).decode
+decode = msgspec.json.Decoder(KeptAnswer).decode
 
 
 def mode(args: RespondCheckpoint) -> How | None:

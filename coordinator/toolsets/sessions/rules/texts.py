@@ -55,29 +55,29 @@ def whole(workflow: LoadedWorkflow, token: str) -> str:
 
 def checkpoint(definition: Checkpoint, handle: str) -> str:
     """The answer of present_checkpoint, in TOON."""
-    shown: dict[str, Any] = {"id": definition.id, "name": definition.name, "message": definition.message}
+    document: dict[str, Any] = {"id": definition.id, "name": definition.name, "message": definition.message}
     if definition.condition is not UNSET:
-        shown["condition"] = msgspec.to_builtins(definition.condition)
-    shown["options"] = [_option(option) for option in definition.options]
-    shown["blocking"] = definition.blocking
+        document["condition"] = msgspec.to_builtins(definition.condition)
+    document["options"] = [_option(option) for option in definition.options]
+    document["blocking"] = definition.blocking
     if definition.default_option is not UNSET:
-        shown["defaultOption"] = definition.default_option
+        document["defaultOption"] = definition.default_option
     if definition.auto_advance_ms is not UNSET:
-        shown["autoAdvanceMs"] = definition.auto_advance_ms
-    return f"{toon.write(shown)}\ncheckpoint_handle: {handle}"
+        document["autoAdvanceMs"] = definition.auto_advance_ms
+    return f"{toon.write(document)}\ncheckpoint_handle: {handle}"
 
 
-def resource(reference: str, found: LoadedText, version: str, token: str) -> str:
+def resource(reference: str, loaded: LoadedText, version: str, token: str) -> str:
     """The answer of get_resource: a head, a blank line, and the body.
 
     Args:
         version: that of the resource's workflow, for a resource that states none.
     """
     head = (
-        f"resource_id: {reference}\nid: {found.front.id or found.name}\nversion: {found.front.version or version}\n"
+        f"resource_id: {reference}\nid: {loaded.front.id or loaded.name}\nversion: {loaded.front.version or version}\n"
         f"session_token: {token}"
     )
-    return f"{head}\n\n{found.front.body}"
+    return f"{head}\n\n{loaded.front.body}"
 
 
 def headed(token: str, text: str) -> str:
@@ -99,32 +99,32 @@ def _whole(workflow: LoadedWorkflow) -> str:
 
 @lru_cache(maxsize=128)
 def _summary(workflow: LoadedWorkflow) -> str:
-    said = workflow.workflow
-    shown: dict[str, Any] = {
+    definition = workflow.workflow
+    summary: dict[str, Any] = {
         "id": workflow.id,
-        "version": said.version,
-        "title": said.title,
-        "description": _or_null(said.description),
-        "rules": _or_null(said.rules),
-        "variables": _or_null(said.variables),
+        "version": definition.version,
+        "title": definition.title,
+        "description": _or_null(definition.description),
+        "rules": _or_null(definition.rules),
+        "variables": _or_null(definition.variables),
     }
-    if said.modes is not UNSET:
-        shown["modes"] = msgspec.to_builtins(said.modes)
-    shown["initialActivity"] = _or_null(said.initial_activity)
-    shown["activities"] = [
+    if definition.modes is not UNSET:
+        summary["modes"] = msgspec.to_builtins(definition.modes)
+    summary["initialActivity"] = _or_null(definition.initial_activity)
+    summary["activities"] = [
         {"id": name, "name": one.activity.name, "required": one.activity.required}
         for name, one in workflow.activities.items()
     ]
-    return toon.write(shown)
+    return toon.write(summary)
 
 
 def _option(option: Any) -> dict[str, Any]:
-    shown: dict[str, Any] = {"id": option.id, "label": option.label}
+    document: dict[str, Any] = {"id": option.id, "label": option.label}
     if option.description is not UNSET:
-        shown["description"] = option.description
+        document["description"] = option.description
     if effect := msgspec.to_builtins(option.effects):
-        shown["effect"] = effect
-    return shown
+        document["effect"] = effect
+    return document
 
 
 def _or_null(value: Any) -> Any:

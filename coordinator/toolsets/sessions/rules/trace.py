@@ -31,7 +31,7 @@ ORIGINS = ("adopted:", "recovered:")
 """Prefixes of an ``err`` that is no error, but how a start_session obtained its session."""
 
 
-class Entry(msgspec.Struct, array_like=True):
+class TracedCall(msgspec.Struct, array_like=True):
     """A call as a front-end passes it to the trace."""
 
     name: str
@@ -47,7 +47,7 @@ class Stored(msgspec.Struct, array_like=True):
     at: int
     problem: str
     stands: str
-    entry: Entry
+    entry: TracedCall
 
 
 class Segment(msgspec.Struct, array_like=True):
@@ -87,7 +87,7 @@ def entry(name: str, seconds: float, act: str, aid: str, warnings: Sequence[str]
         warnings: those of its answer.
     """
     cut = [warning[:MAX_TEXT] for warning in warnings]
-    return _encode(Entry(name, round(seconds * 1000, 1), act, aid, cut))
+    return _encode(TracedCall(name, round(seconds * 1000, 1), act, aid, cut))
 
 
 def events(sid: str, workflow: str, parent: str, first: int, raw: Iterable[str | msgspec.Raw]) -> list[TraceEvent]:

@@ -32,13 +32,13 @@ def validation(warnings: Sequence[str]) -> dict[str, object]:
 
 def bounded(warnings: Sequence[str]) -> list[str]:
     """The warnings for an answer. Long ones are truncated. A last line counts the omitted ones."""
-    shown = [
+    kept = [
         one if len(one) <= MAX_WARNING else f"{one[:MAX_WARNING]}... ({len(one) - MAX_WARNING} more characters)"
         for one in warnings[:MAX_WARNINGS]
     ]
     if (more := len(warnings) - MAX_WARNINGS) > 0:
-        shown.append(f"{more} more warnings are left out; fix these first.")
-    return shown
+        kept.append(f"{more} more warnings are left out; fix these first.")
+    return kept
 
 
 class Exits(NamedTuple):
@@ -119,15 +119,15 @@ def transition(act: str, target: str, workflow: LoadedWorkflow) -> Iterator[str]
 def condition(act: str, target: str, claimed: str, workflow: LoadedWorkflow) -> Iterator[str]:
     """Warns if the condition claimed for a transition is not the defined one."""
     leaving = exits(workflow, act) if act != target else None
-    found = [] if leaving is None else [way for way in leaving.ways if way.to == target]
-    if not found or any(_stated(way, claimed) for way in found):
+    ways = [] if leaving is None else [way for way in leaving.ways if way.to == target]
+    if not ways or any(_stated(way, claimed) for way in ways):
         return
     # Several ways may lead to one activity. Each of these has a condition, or is the default.
-    wanted = " or ".join(dict.fromkeys(f"'{way.condition}'" for way in found if way.condition))
+    wanted = " or ".join(dict.fromkeys(f"'{way.condition}'" for way in ways if way.condition))
     if claimed in ("", "default"):
-        said = "'default'" if claimed else "no condition"
-        yield f"Transition to '{target}' requires condition {wanted} but agent claimed {said}."
-    elif not found[0].condition:
+        stated = "'default'" if claimed else "no condition"
+        yield f"Transition to '{target}' requires condition {wanted} but agent claimed {stated}."
+    elif not ways[0].condition:
         yield f"Transition to '{target}' is the default (no condition) but agent claimed condition '{claimed}'."
     else:
         yield (
@@ -155,20 +155,20 @@ def step_manifest(act: str, manifest: Sequence[StepReport] | None, workflow: Loa
         return
     if not leaving.steps:
         return
-    given = [report.step_id for report in manifest]
-    yield from _compared(leaving.steps, given)
+    reported = [report.step_id for report in manifest]
+    yield from _compared(leaving.steps, reported)
     for report in manifest:
         if not report.output.strip():
             yield f"Step '{report.step_id}' has empty output"
 
 
-def _compared(expected: Sequence[str], given: Sequence[str]) -> Iterator[str]:
-    known, reported = set(expected), set(given)
+def _compared(expected: Sequence[str], reports: Sequence[str]) -> Iterator[str]:
+    known, reported = set(expected), set(reports)
     if missing := [step for step in expected if step not in reported]:
         yield f"Missing steps in manifest: [{', '.join(missing)}]"
-    if unexpected := [step for step in given if step not in known]:
+    if unexpected := [step for step in reports if step not in known]:
         yield f"Unexpected steps in manifest: [{', '.join(unexpected)}]"
-    for place, (want, got) in enumerate(zip(expected, given, strict=False)):
+    for place, (want, got) in enumerate(zip(expected, reports, strict=False)):
         if want != got:
             yield f"Step order mismatch at position {place}: expected '{want}' but got '{got}'"
 

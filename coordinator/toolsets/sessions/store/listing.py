@@ -10,7 +10,7 @@ from coordinator.store import Script, Store, keys
 from coordinator.toolsets.pages import stream_entry
 from coordinator.toolsets.sessions.contract.results import TraceEvent
 from coordinator.toolsets.sessions.rules import answers, trace
-from coordinator.toolsets.sessions.rules.answers import Kept
+from coordinator.toolsets.sessions.rules.answers import KeptAnswer
 from coordinator.toolsets.sessions.rules.tokens import SID
 from coordinator.toolsets.sessions.store.sessions import LIBRARY
 
@@ -87,7 +87,7 @@ class SessionView(NamedTuple):
     """Of the workflow's definition."""
     left: list[str]
     """The activities that it has left, in order."""
-    answers: list[Kept]
+    answers: list[KeptAnswer]
     """Answered checkpoints, in order of their answers; of a checkpoint that was asked again, the last answer."""
     oldest: int
     """The index of the first event that is kept; older ones were cut off."""

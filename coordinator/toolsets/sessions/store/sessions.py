@@ -19,7 +19,7 @@ _DAY_MS = 86_400_000
 T = TypeVar("T")
 
 
-class State(msgspec.Struct, array_like=True):
+class SessionState(msgspec.Struct, array_like=True):
     """The state of a session after a call, and the outcome of the call."""
 
     outcome: str
@@ -42,7 +42,7 @@ class State(msgspec.Struct, array_like=True):
         return msgspec.convert(self.detail, wanted)
 
 
-class Claim(NamedTuple):
+class BoundClaim(NamedTuple):
     """The work item to bind a session to, and the caller's claim on it."""
 
     item: str = ""
@@ -53,7 +53,7 @@ class Claim(NamedTuple):
     """The fence that the caller stated; 0: none."""
 
 
-class Begun(NamedTuple):
+class BegunSession(NamedTuple):
     """A session that was started."""
 
     parent_known: bool
@@ -122,20 +122,20 @@ class StatusDetail(NamedTuple):
     workflow: str
 
 
-NO_CLAIM = Claim()
+NO_CLAIM = BoundClaim()
 NO_TOKEN = -1
 """``seq`` of a call without a token."""
 
-_START = Script(LIBRARY, "start", State)
-_JOIN = Script(LIBRARY, "join", State)
-_VISIT = Script(LIBRARY, "visit", State)
-_MOVE = Script(LIBRARY, "move", State)
-_YIELD = Script(LIBRARY, "yield_checkpoint", State)
-_RESUME = Script(LIBRARY, "resume_checkpoint", State)
-_PRESENT = Script(LIBRARY, "present_checkpoint", State)
-_RESPOND = Script(LIBRARY, "respond_checkpoint", State)
-_TRACE = Script(LIBRARY, "read_trace", State)
-_STATUS = Script(LIBRARY, "read_status", State)
+_START = Script(LIBRARY, "start", SessionState)
+_JOIN = Script(LIBRARY, "join", SessionState)
+_VISIT = Script(LIBRARY, "visit", SessionState)
+_MOVE = Script(LIBRARY, "move", SessionState)
+_YIELD = Script(LIBRARY, "yield_checkpoint", SessionState)
+_RESUME = Script(LIBRARY, "resume_checkpoint", SessionState)
+_PRESENT = Script(LIBRARY, "present_checkpoint", SessionState)
+_RESPOND = Script(LIBRARY, "respond_checkpoint", SessionState)
+_TRACE = Script(LIBRARY, "read_trace", SessionState)
+_STATUS = Script(LIBRARY, "read_status", SessionState)
 
 
 class SessionStore:
@@ -155,11 +155,20 @@ class SessionStore:
         await self._store.ping()
 
     async def _run(
-        self, script: Script[State], project: str, shown: Payload, entry: bytes, *args: str | bytes | int
-    ) -> State:
+        self, script: Script[SessionState], project: str, payload: Payload, entry: bytes, *args: str | bytes | int
+    ) -> SessionState:
         try:
             return await self._store.run(
-                script, project, shown.sid, shown.aid, shown.act, shown.seq, entry, self._ttl_ms, self._events, *args
+                script,
+                project,
+                payload.sid,
+                payload.aid,
+                payload.act,
+                payload.seq,
+                entry,
+                self._ttl_ms,
+                self._events,
+                *args,
             )
         except ScriptFailure:
             raise tokens.invalid_token(tokens.UNKNOWN) from None
@@ -171,9 +180,9 @@ class SessionStore:
         entry: bytes,
         problem: str = "",
         parent: tuple[Payload, bytes] | None = None,
-        claim: Claim = NO_CLAIM,
+        claim: BoundClaim = NO_CLAIM,
         adopted: bool = False,
-    ) -> State:
+    ) -> SessionState:
         """Creates a session, or adopts one of another fleet.
 
         Args:
@@ -184,7 +193,7 @@ class SessionStore:
                 the session is here already.
 
         Returns:
-            The detail is ``Begun``.
+            The detail is ``BegunSession``.
         """
         above: tuple[str | bytes | int, ...] = ("", "", "", "", "")
         if parent is not None:
@@ -198,14 +207,14 @@ class SessionStore:
     async def join(
         self,
         project: str,
-        shown: Payload,
+        payload: Payload,
         entry: bytes,
         workflow: str,
         agent: str,
         problem: str = "",
-        claim: Claim = NO_CLAIM,
-    ) -> State:
-        """Lets ``agent`` join the session of ``shown`` or, if that names none, the session of the claim's item.
+        claim: BoundClaim = NO_CLAIM,
+    ) -> SessionState:
+        """Lets ``agent`` join the session of ``payload`` or, if that names none, the session of the claim's item.
 
         Without a workflow nothing changes. Then the outcome is ``which``, and the detail is the workflow of the item's
         session, so that the caller can first check that this workflow is still defined.
@@ -213,23 +222,23 @@ class SessionStore:
         Returns:
             The detail is ``Joined``.
         """
-        return await self._run(_JOIN, project, shown, entry, workflow, agent, problem, *claim)
+        return await self._run(_JOIN, project, payload, entry, workflow, agent, problem, *claim)
 
-    async def visit(self, project: str, shown: Payload, entry: bytes, problem: str) -> State:
+    async def visit(self, project: str, payload: Payload, entry: bytes, problem: str) -> SessionState:
         """Records a call that reads definitions. It is rejected while a checkpoint is pending."""
-        return await self._run(_VISIT, project, shown, entry, problem[: trace.MAX_TEXT])
+        return await self._run(_VISIT, project, payload, entry, problem[: trace.MAX_TEXT])
 
     async def move(
         self,
         project: str,
-        shown: Payload,
+        payload: Payload,
         entry: bytes,
         target: str,
         condition: str,
         report: str,
         ends: bool,
         problem: str,
-    ) -> State:
+    ) -> SessionState:
         """Moves the session to another activity. The detail is ``Cut``.
 
         Args:
@@ -237,59 +246,59 @@ class SessionStore:
                 repetition.
         """
         problem = problem[: trace.MAX_TEXT]
-        return await self._run(_MOVE, project, shown, entry, target, condition, report, int(ends), problem)
+        return await self._run(_MOVE, project, payload, entry, target, condition, report, int(ends), problem)
 
     async def yield_checkpoint(
-        self, project: str, shown: Payload, entry: bytes, checkpoint: str, again: bool, problem: str
-    ) -> State:
+        self, project: str, payload: Payload, entry: bytes, checkpoint: str, again: bool, problem: str
+    ) -> SessionState:
         """Yields a checkpoint, so that it waits for an answer. The detail is ``Pending``."""
-        return await self._run(_YIELD, project, shown, entry, checkpoint, int(again), problem[: trace.MAX_TEXT])
+        return await self._run(_YIELD, project, payload, entry, checkpoint, int(again), problem[: trace.MAX_TEXT])
 
-    async def resume(self, project: str, shown: Payload, entry: bytes) -> State:
+    async def resume(self, project: str, payload: Payload, entry: bytes) -> SessionState:
         """Resumes the worker after an answer. The detail is the answer, in JSON."""
-        return await self._run(_RESUME, project, shown, entry)
+        return await self._run(_RESUME, project, payload, entry)
 
     async def present(
-        self, project: str, shown: Payload, entry: bytes, checkpoint: str, instance: str, problem: str
-    ) -> State:
-        return await self._run(_PRESENT, project, shown, entry, checkpoint, instance, problem[: trace.MAX_TEXT])
+        self, project: str, payload: Payload, entry: bytes, checkpoint: str, instance: str, problem: str
+    ) -> SessionState:
+        return await self._run(_PRESENT, project, payload, entry, checkpoint, instance, problem[: trace.MAX_TEXT])
 
     async def respond(
         self,
         project: str,
-        shown: Payload,
+        payload: Payload,
         entry: bytes,
         checkpoint: str,
         instance: str,
         answer: bytes,
-        found: Resolution,
-    ) -> State:
+        resolution: Resolution,
+    ) -> SessionState:
         """Answers the pending checkpoint. The detail is how long it was pending, in milliseconds."""
         return await self._run(
             _RESPOND,
             project,
-            shown,
+            payload,
             entry,
             checkpoint,
             instance,
-            found.least_ms,
+            resolution.least_ms,
             answer,
-            found.option,
-            found.how,
-            found.problem.message[: trace.MAX_TEXT] if found.problem else "",
-            found.late.message[: trace.MAX_TEXT] if found.late else "",
+            resolution.option,
+            resolution.how,
+            resolution.problem.message[: trace.MAX_TEXT] if resolution.problem else "",
+            resolution.late.message[: trace.MAX_TEXT] if resolution.late else "",
         )
 
-    async def trace(self, project: str, shown: Payload, whole: bool) -> State:
+    async def trace(self, project: str, payload: Payload, whole: bool) -> SessionState:
         """Reads the trace if ``whole``, else no events. The detail is (place of the first event, events)."""
-        return await self._run(_TRACE, project, shown, b"", int(whole))
+        return await self._run(_TRACE, project, payload, b"", int(whole))
 
-    async def status(self, project: str, shown: Payload, answers: bool = False) -> State:
+    async def status(self, project: str, payload: Payload, answers: bool = False) -> SessionState:
         """Reads the state of the session, with all answers if ``answers``. The detail is ``StatusDetail``."""
-        return await self._run(_STATUS, project, shown, b"", int(answers))
+        return await self._run(_STATUS, project, payload, b"", int(answers))
 
-    async def seen(self, project: str, session: str) -> State:
+    async def seen(self, project: str, session: str) -> SessionState:
         """Reads the state of the session with this id, without a token and so without a new one. The detail is
         ``StatusDetail``."""
-        shown = Payload(wf="", act="", skill="", cond="", v="", seq=NO_TOKEN, ts=0, sid=session, aid="")
-        return await self._run(_STATUS, project, shown, b"", 0)
+        payload = Payload(wf="", act="", skill="", cond="", v="", seq=NO_TOKEN, ts=0, sid=session, aid="")
+        return await self._run(_STATUS, project, payload, b"", 0)

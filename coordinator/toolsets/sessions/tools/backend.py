@@ -19,7 +19,7 @@ from coordinator.toolsets.sessions.metrics import SESSION_TOKENS_REFUSED
 from coordinator.toolsets.sessions.rules import refusals, tokens, trace, validation
 from coordinator.toolsets.sessions.rules.signer import Signer
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
-from coordinator.toolsets.sessions.store.sessions import SessionStore, State
+from coordinator.toolsets.sessions.store.sessions import SessionState, SessionStore
 from coordinator.toolsets.tool import Call, Reply, Services
 from coordinator.toolsets.waiting_reads import WaitingReads
 
@@ -34,7 +34,7 @@ class Read(NamedTuple, Generic[T]):
 
     made: T
     shown: Payload
-    state: State
+    state: SessionState
     warnings: list[str]
 
 
@@ -77,12 +77,12 @@ class Backend:
         Raises:
             ToolFailure: as ``SigningKeys.ring``.
         """
-        given = self.settings.signing.keys and not purpose
-        return Signer(await self._secrets.ring("" if given else project), purpose)
+        own_keys = self.settings.signing.keys and not purpose
+        return Signer(await self._secrets.ring("" if own_keys else project), purpose)
 
-    async def token(self, project: str, shown: Payload, state: State, **changes: Any) -> str:
+    async def token(self, project: str, payload: Payload, state: SessionState, **changes: Any) -> str:
         """The session's next token: ``advanced``, signed. Raises as ``signer``."""
-        return tokens.encode(advanced(shown, state, **changes), await self.signer(project))
+        return tokens.encode(advanced(payload, state, **changes), await self.signer(project))
 
     async def decode(self, project: str, token: str) -> Payload:
         """The payload of a caller's token for this project. Refreshes the keys before it rejects a signature.
@@ -134,24 +134,24 @@ class Backend:
                 applies is raised.
         """
         began = perf_counter()
-        shown = await self.opened(call.project, token)
+        payload = await self.opened(call.project, token)
         library = self.current
         problem: ToolFailure | None = None
         warnings: list[str] = []
         made: T | None = None
         try:
-            workflow = loaded(library, shown.wf)
-            warnings += validation.drift(shown.v, workflow)
-            made = make(shown, workflow, library)
+            workflow = loaded(library, payload.wf)
+            warnings += validation.drift(payload.v, workflow)
+            made = make(payload, workflow, library)
         except ToolFailure as failure:
             problem = failure
-        noted = trace.entry(name, perf_counter() - began, shown.act, shown.aid, warnings)
-        state = await self.store.visit(call.project, shown, noted, problem.message if problem else "")
+        noted = trace.entry(name, perf_counter() - began, payload.act, payload.aid, warnings)
+        state = await self.store.visit(call.project, payload, noted, problem.message if problem else "")
         if state.outcome == "blocked":
             raise refusals.blocked(state.pending, state.act)
-        refuse(state, shown, problem)
-        found: Any = made
-        return Read(found, shown, state, warnings + behind(shown, state.act))
+        refuse(state, payload, problem)
+        answer: Any = made
+        return Read(answer, payload, state, warnings + behind(payload, state.act))
 
 
 def loaded(library: Library, workflow: str) -> LoadedWorkflow:
@@ -160,41 +160,41 @@ def loaded(library: Library, workflow: str) -> LoadedWorkflow:
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND.
     """
-    found = library.workflows.get(workflow)
-    if found is None:
+    workflow_loaded = library.workflows.get(workflow)
+    if workflow_loaded is None:
         raise refusals.not_found("Workflow", workflow, library.workflows)
-    return found
+    return workflow_loaded
 
 
-def refuse(state: State, shown: Payload, problem: ToolFailure | None = None) -> None:
+def refuse(state: SessionState, payload: Payload, problem: ToolFailure | None = None) -> None:
     """Raises the failure of an outcome common to several tools. Returns for all other outcomes.
 
     Args:
         problem: the failure that was passed to the store with the call.
     """
     if state.outcome == "superseded":
-        raise refusals.superseded(shown.aid)
+        raise refusals.superseded(payload.aid)
     if state.outcome == "unclaimed":
         raise refusals.unclaimed(state.details(str))
     if state.outcome == "failed" and problem is not None:
         raise problem
 
 
-def drifted(library: Library, shown: Payload) -> list[str]:
+def drifted(library: Library, payload: Payload) -> list[str]:
     """The warning for a workflow that has another version than when the session began."""
-    workflow = library.workflows.get(shown.wf)
-    return [] if workflow is None else list(validation.drift(shown.v, workflow))
+    workflow = library.workflows.get(payload.wf)
+    return [] if workflow is None else list(validation.drift(payload.v, workflow))
 
 
-def behind(shown: Payload, stands: str) -> list[str]:
+def behind(payload: Payload, stands: str) -> list[str]:
     """The warning for a token behind its session."""
-    return [trace.stale(shown.act, stands)] if shown.act and stands and shown.act != stands else []
+    return [trace.stale(payload.act, stands)] if payload.act and stands and payload.act != stands else []
 
 
-def advanced(shown: Payload, state: State, **changes: Any) -> Payload:
+def advanced(payload: Payload, state: SessionState, **changes: Any) -> Payload:
     """The next token's payload: order and time from the store, and the pending checkpoint."""
     changes.setdefault("seq", state.seq)
-    return msgspec.structs.replace(shown, ts=state.now // 1000, bcp=state.pending or UNSET, **changes)
+    return msgspec.structs.replace(payload, ts=state.now // 1000, bcp=state.pending or UNSET, **changes)
 
 
 def meta(token: str, warnings: Sequence[str]) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from coordinator.toolsets.sessions.contract.arguments import (
 from coordinator.toolsets.sessions.contract.results import Responded, Resumed, Settled, Yielded
 from coordinator.toolsets.sessions.metrics import CHECKPOINTS
 from coordinator.toolsets.sessions.rules import answers, refusals, texts, tokens, trace
-from coordinator.toolsets.sessions.rules.answers import Given, Resolution
+from coordinator.toolsets.sessions.rules.answers import GivenAnswer, Resolution
 from coordinator.toolsets.sessions.rules.tokens import Payload
-from coordinator.toolsets.sessions.store.sessions import Pending, State
+from coordinator.toolsets.sessions.store.sessions import Pending, SessionState
 from coordinator.toolsets.sessions.tools.backend import (
     Backend,
     advanced,
@@ -96,18 +96,18 @@ class Checkpoints:
         began = perf_counter()
         if len(args.checkpoint_id) > MAX_NAME:
             raise invalid("checkpoint_id", f"must be at most {MAX_NAME} characters")
-        shown = await self._backend.opened(call.project, args.session_token)
+        payload = await self._backend.opened(call.project, args.session_token)
         library = self._backend.current
         problem: ToolFailure | None = None
         try:
-            _definition(library, shown.wf, shown.act, args.checkpoint_id)
+            _definition(library, payload.wf, payload.act, args.checkpoint_id)
         except ToolFailure as failure:
             problem = failure
-        warnings = drifted(library, shown)
+        warnings = drifted(library, payload)
         state = await self._backend.store.yield_checkpoint(
             call.project,
-            shown,
-            trace.entry("yield_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings),
+            payload,
+            trace.entry("yield_checkpoint", perf_counter() - began, payload.act, payload.aid, warnings),
             args.checkpoint_id,
             args.ask_again,
             problem.message if problem else "",
@@ -115,34 +115,34 @@ class Checkpoints:
         if state.outcome == "active":
             raise refusals.cannot_yield(args.checkpoint_id, state.pending)
         if state.outcome == "moved":
-            raise refusals.moved_on(args.checkpoint_id, shown.act, state.act)
-        refuse(state, shown, problem)
+            raise refusals.moved_on(args.checkpoint_id, payload.act, state.act)
+        refuse(state, payload, problem)
         if state.outcome == "answered":
-            return _known(args.checkpoint_id, state, await self._backend.token(call.project, shown, state), warnings)
+            return _known(args.checkpoint_id, state, await self._backend.token(call.project, payload, state), warnings)
         pending = state.details(Pending)
         if pending.new:
             CHECKPOINTS.labels("yielded").inc()
         # The handle depends only on the yield, so a retry after a lost reply gets the same one.
-        payload = structs.replace(
-            advanced(shown, state, seq=pending.seq), bcp=args.checkpoint_id, ts=pending.at // 1000
+        handle = structs.replace(
+            advanced(payload, state, seq=pending.seq), bcp=args.checkpoint_id, ts=pending.at // 1000
         )
-        token = tokens.encode(payload, await self._backend.signer(call.project))
+        token = tokens.encode(handle, await self._backend.signer(call.project))
         result = Yielded(status="yielded", checkpoint_id=args.checkpoint_id, checkpoint_handle=token, message=_YIELDED)
         return in_json(result, meta(token, warnings))
 
     async def resume_checkpoint(self, call: Call, args: SessionOnly) -> Reply:
         """Resumes the session after the answer."""
         began = perf_counter()
-        shown = await self._backend.opened(call.project, args.session_token)
-        warnings = drifted(self._backend.current, shown)
-        noted = trace.entry("resume_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings)
-        state = await self._backend.store.resume(call.project, shown, noted)
+        payload = await self._backend.opened(call.project, args.session_token)
+        warnings = drifted(self._backend.current, payload)
+        noted = trace.entry("resume_checkpoint", perf_counter() - began, payload.act, payload.aid, warnings)
+        state = await self._backend.store.resume(call.project, payload, noted)
         if state.outcome == "blocked":
             raise refusals.cannot_resume(state.pending)
         if state.outcome == "nothing":
             raise refusals.nothing_to_resume()
-        refuse(state, shown)
-        token = await self._backend.token(call.project, shown, state)
+        refuse(state, payload)
+        token = await self._backend.token(call.project, payload, state)
         kept = state.details(str)
         option, effect, dismissed = _answer(kept)
         result = Resumed(
@@ -154,17 +154,17 @@ class Checkpoints:
             effect=effect,
             dismissed=dismissed,
         )
-        return in_json(result, meta(token, warnings + behind(shown, state.act)))
+        return in_json(result, meta(token, warnings + behind(payload, state.act)))
 
     async def present_checkpoint(self, call: Call, args: PresentCheckpoint) -> Reply | Question:
         """The checkpoint, to be shown to the user; or the answer of the user, whom the client has asked."""
-        given = call.answer
-        if given is not None and given.action == "accept":
-            chosen = RespondCheckpoint(checkpoint_handle=given.state, option_id=given.content[_OPTION])
+        answer = call.answer
+        if answer is not None and answer.action == "accept":
+            chosen = RespondCheckpoint(checkpoint_handle=answer.state, option_id=answer.content[_OPTION])
             return await self._respond(call, chosen, VIA_CLIENT)
         began = perf_counter()
         meant = await self._meant_by(call.project, args.checkpoint_handle, args.session_token)
-        shown = meant.token
+        payload = meant.token
         while True:
             problem: ToolFailure | None = None
             definition: Checkpoint | None = None
@@ -173,22 +173,22 @@ class Checkpoints:
                     definition = _asked(meant)
             except ToolFailure as failure:
                 problem = failure
-            noted = trace.entry("present_checkpoint", perf_counter() - began, shown.act, shown.aid, meant.warnings)
+            noted = trace.entry("present_checkpoint", perf_counter() - began, payload.act, payload.aid, meant.warnings)
             state = await self._backend.store.present(
-                call.project, shown, noted, meant.checkpoint, meant.instance, problem.message if problem else ""
+                call.project, payload, noted, meant.checkpoint, meant.instance, problem.message if problem else ""
             )
             if state.outcome != "pending":
                 break
             meant = _pending(meant, state)
         _require_pending(state, meant)
-        refuse(state, shown, problem)
+        refuse(state, payload, problem)
         handle = args.checkpoint_handle or args.session_token or ""
         if meant.instance:
-            handle = await self._backend.token(call.project, shown, state, act=state.act, cond=state.cond)
+            handle = await self._backend.token(call.project, payload, state, act=state.act, cond=state.cond)
         # If it could not be found, the problem was raised above.
         found = cast("Checkpoint", definition)
         shown_as_text = in_text(texts.checkpoint(found, handle), meta(handle, meant.warnings))
-        return _question(found, handle, shown_as_text) if call.can_ask and given is None else shown_as_text
+        return _question(found, handle, shown_as_text) if call.can_ask and answer is None else shown_as_text
 
     async def respond_checkpoint(self, call: Call, args: RespondCheckpoint) -> Reply:
         """Answers a checkpoint, once."""
@@ -196,39 +196,41 @@ class Checkpoints:
 
     async def _respond(self, call: Call, args: RespondCheckpoint, via: str = "") -> Reply:
         meant = await self._meant_by(call.project, args.checkpoint_handle, args.session_token)
-        meant, found, state = await self._settle(call.project, meant, args, via)
+        meant, resolution, state = await self._settle(call.project, meant, args, via)
         token = await self._backend.token(call.project, meant.token, state, act=state.act, cond=state.cond)
         result = Responded(checkpoint_id=meant.checkpoint, resolved=True, checkpoint_handle=token)
-        return in_json(settled(result, found), meta(token, meant.warnings))
+        return in_json(settled(result, resolution), meta(token, meant.warnings))
 
-    async def answer(self, project: str, shown: Payload, args: RespondCheckpoint) -> Settled:
+    async def answer(self, project: str, payload: Payload, args: RespondCheckpoint) -> Settled:
         """Answers the checkpoint in a payload that needs no signature, because no caller has given it.
 
         Raises:
             ToolFailure: it cannot be answered so.
         """
         current = self._backend.current
-        meant = _Meant(shown, current, drifted(current, shown), shown.checkpoint, shown.act)
-        _, found, _ = await self._settle(project, meant, args, "")
-        return settled(Settled(checkpoint_id=shown.checkpoint, resolved=True), found)
+        meant = _Meant(payload, current, drifted(current, payload), payload.checkpoint, payload.act)
+        _, resolution, _ = await self._settle(project, meant, args, "")
+        return settled(Settled(checkpoint_id=payload.checkpoint, resolved=True), resolution)
 
     async def _settle(
         self, project: str, meant: _Meant, args: RespondCheckpoint, via: str
-    ) -> tuple[_Meant, Resolution, State]:
+    ) -> tuple[_Meant, Resolution, SessionState]:
         """Answers a checkpoint, once. Raises ToolFailure: it cannot be answered so."""
         began = perf_counter()
-        shown = meant.token
+        payload = meant.token
         while True:
-            found = _resolution(meant, args, self._backend.settings.workflows.min_checkpoint_response_seconds)
-            given = Given(meant.checkpoint, meant.activity, found.how, found.option, shown.aid, found.effect, via)
+            resolution = _resolution(meant, args, self._backend.settings.workflows.min_checkpoint_response_seconds)
+            answer = GivenAnswer(
+                meant.checkpoint, meant.activity, resolution.how, resolution.option, payload.aid, resolution.effect, via
+            )
             state = await self._backend.store.respond(
                 project,
-                shown,
-                trace.entry("respond_checkpoint", perf_counter() - began, shown.act, shown.aid, meant.warnings),
+                payload,
+                trace.entry("respond_checkpoint", perf_counter() - began, payload.act, payload.aid, meant.warnings),
                 meant.checkpoint,
                 meant.instance,
-                answers.encode(given),
-                found,
+                answers.encode(answer),
+                resolution,
             )
             if state.outcome != "pending":
                 break
@@ -238,10 +240,10 @@ class Checkpoints:
         _require_pending(state, meant)
         if state.outcome == "early":
             CHECKPOINTS.labels("early").inc()
-            raise answers.too_early(meant.checkpoint, found.how, state.details(int), found.least_ms)
-        refuse(state, shown, found.problem or found.late)
-        CHECKPOINTS.labels(found.how).inc()
-        return meant, found, state
+            raise answers.too_early(meant.checkpoint, resolution.how, state.details(int), resolution.least_ms)
+        refuse(state, payload, resolution.problem or resolution.late)
+        CHECKPOINTS.labels(resolution.how).inc()
+        return meant, resolution, state
 
     async def _meant_by(self, project: str, handle: str | None, token: str | None) -> _Meant:
         """The checkpoint of a handle, or of the token of a blocked session.
@@ -252,9 +254,9 @@ class Checkpoints:
         text = handle or token
         if not text:
             raise answers.nothing_named()
-        shown = await self._backend.opened(project, text)
+        payload = await self._backend.opened(project, text)
         library = self._backend.current
-        return _Meant(shown, library, drifted(library, shown), shown.checkpoint, shown.act)
+        return _Meant(payload, library, drifted(library, payload), payload.checkpoint, payload.act)
 
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
@@ -277,10 +279,10 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
     )
 
 
-def settled(result: S, found: Resolution) -> S:
-    result.resolved_option = found.option or UNSET
-    result.effect = found.effect or UNSET
-    result.dismissed = True if found.how == "condition_not_met" else UNSET
+def settled(result: S, resolution: Resolution) -> S:
+    result.resolved_option = resolution.option or UNSET
+    result.effect = resolution.effect or UNSET
+    result.dismissed = True if resolution.how == "condition_not_met" else UNSET
     return result
 
 
@@ -295,7 +297,7 @@ def _question(checkpoint: Checkpoint, handle: str, otherwise: Reply) -> Question
     return Question(message=message, fields={_OPTION: field}, required=(_OPTION,), state=handle, otherwise=otherwise)
 
 
-def _known(checkpoint: str, state: State, token: str, warnings: list[str]) -> Reply:
+def _known(checkpoint: str, state: SessionState, token: str, warnings: list[str]) -> Reply:
     """The reply to a yield of a checkpoint that was answered before: the answer."""
     option, effect, dismissed = _answer(state.details(str))
     known = Yielded(
@@ -311,10 +313,10 @@ def _known(checkpoint: str, state: State, token: str, warnings: list[str]) -> Re
 
 
 def _definition(library: Library, workflow: str, activity: str, checkpoint: str) -> Checkpoint:
-    found = loaded(library, workflow).activity(activity)
-    definition = None if found is None else found.checkpoint(checkpoint)
+    loaded_activity = loaded(library, workflow).activity(activity)
+    definition = None if loaded_activity is None else loaded_activity.checkpoint(checkpoint)
     if definition is None:
-        known = None if found is None else (one.id for one in found.checkpoints)
+        known = None if loaded_activity is None else (one.id for one in loaded_activity.checkpoints)
         raise refusals.not_found("Checkpoint", checkpoint, known, f" in activity {activity or _NONE_YET}")
     return definition
 
@@ -332,12 +334,12 @@ def _asked(meant: _Meant) -> Checkpoint:
         raise ToolFailure(failure.code, f"{failure.message.removesuffix('?')}. {hint}") from None
 
 
-def _pending(meant: _Meant, state: State) -> _Meant:
+def _pending(meant: _Meant, state: SessionState) -> _Meant:
     """The session's pending checkpoint, if the token itself does not name one."""
     return meant._replace(checkpoint=state.pending, activity=state.act, instance=str(state.details(int)))
 
 
-def _require_pending(state: State, meant: _Meant) -> None:
+def _require_pending(state: SessionState, meant: _Meant) -> None:
     """Raises if the checkpoint is not pending."""
     if state.outcome == "none":
         raise refusals.no_checkpoint()
@@ -347,8 +349,8 @@ def _require_pending(state: State, meant: _Meant) -> None:
 
 
 def _told(text: str) -> str:
-    given = answers.decode(text).given
-    return f" with option '{given.option}'" if given.option else ", dismissed because its condition was not met"
+    answer = answers.decode(text).given
+    return f" with option '{answer.option}'" if answer.option else ", dismissed because its condition was not met"
 
 
 def _resolution(meant: _Meant, args: RespondCheckpoint, least_seconds: int) -> Resolution:
@@ -367,5 +369,5 @@ def _resolution(meant: _Meant, args: RespondCheckpoint, least_seconds: int) -> R
 
 def _answer(text: str) -> tuple[str | UnsetType, dict[str, Any] | UnsetType, bool | UnsetType]:
     """The option, the effect and the dismissal of an answer from the store."""
-    given = answers.decode(text).given
-    return given.option or UNSET, given.effect or UNSET, UNSET if given.option else True
+    answer = answers.decode(text).given
+    return answer.option or UNSET, answer.effect or UNSET, UNSET if answer.option else True

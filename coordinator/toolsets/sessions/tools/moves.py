@@ -17,7 +17,7 @@ from coordinator.toolsets.sessions.contract import results
 from coordinator.toolsets.sessions.contract.arguments import WAITS_FOR, BySession, GetStatus, GetTrace, NextActivity
 from coordinator.toolsets.sessions.rules import answers, joining, refusals, tokens, trace, validation
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
-from coordinator.toolsets.sessions.store.sessions import Cut, State, StatusDetail
+from coordinator.toolsets.sessions.store.sessions import Cut, SessionState, StatusDetail
 from coordinator.toolsets.sessions.tools.backend import Backend, behind, drifted, in_json, loaded, meta, refuse
 from coordinator.toolsets.sessions.tools.waits import WatchedSessions, met
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
@@ -53,20 +53,20 @@ class Moves:
         """Moves the session to another activity, with warnings."""
         began = perf_counter()
         _check(args)
-        shown = await self._backend.opened(call.project, args.session_token)
+        payload = await self._backend.opened(call.project, args.session_token)
         problem: ToolFailure | None = None
         warnings: list[str] = []
         name, ends = "", False
         try:
-            workflow = loaded(self._backend.current, shown.wf)
-            name, ends = _target(shown, args.activity_id, workflow)
-            warnings = _warnings(shown, args, workflow)
+            workflow = loaded(self._backend.current, payload.wf)
+            name, ends = _target(payload, args.activity_id, workflow)
+            warnings = _warnings(payload, args, workflow)
         except ToolFailure as failure:
             problem = failure
         state = await self._backend.store.move(
             call.project,
-            shown,
-            trace.entry("next_activity", perf_counter() - began, shown.act, shown.aid, warnings),
+            payload,
+            trace.entry("next_activity", perf_counter() - began, payload.act, payload.aid, warnings),
             args.activity_id,
             args.transition_condition or "",
             _report(args),
@@ -77,38 +77,38 @@ class Moves:
             raise refusals.cannot_move(args.activity_id, state.pending, state.act)
         if state.outcome == "exists":
             raise refusals.replaced(args.activity_id)
-        refuse(state, shown, problem)
+        refuse(state, payload, problem)
         cut = state.details(Cut)
-        token = await self._backend.token(call.project, shown, state, act=state.act, cond=state.cond)
-        said = meta(token, warnings + behind(shown, cut.stood))
+        token = await self._backend.token(call.project, payload, state, act=state.act, cond=state.cond)
+        about = meta(token, warnings + behind(payload, cut.stood))
         if cut.events:
             signer = await self._backend.signer(call.project, trace.PURPOSE)
-            said["trace_token"] = trace.trace_token(_segment(shown, args.activity_id, state, cut), signer)
-        return in_json(results.Moved(activity_id=args.activity_id, name=name, session_token=token), said)
+            about["trace_token"] = trace.trace_token(_segment(payload, args.activity_id, state, cut), signer)
+        return in_json(results.Moved(activity_id=args.activity_id, name=name, session_token=token), about)
 
     async def get_workflow_status(self, call: Call, args: GetStatus) -> Reply:
         """Shows the state of the session; with waitMs, when it has come to one."""
         condition = check(args.wait_ms, args.wait_for, args.after, WAITS_FOR)
-        shown = await self._backend.opened(call.project, args.session_token)
-        state = await self._backend.store.status(call.project, shown, args.answered_checkpoints)
-        refuse(state, shown)
+        payload = await self._backend.opened(call.project, args.session_token)
+        state = await self._backend.store.status(call.project, payload, args.answered_checkpoints)
+        refuse(state, payload)
         outcome = None
         if condition is not None:
             outcome = await self._backend.waiting.wait(
                 call,
                 self._watched.source,
-                shown.sid,
+                payload.sid,
                 args.wait_ms or 0,
                 changed=condition == "changed",
                 after=args.after,
                 met=met(condition),
             )
-            state = await self._backend.store.status(call.project, shown, args.answered_checkpoints)
-            refuse(state, shown)
-        found = state.details(StatusDetail)
-        token = await self._backend.token(call.project, shown, state, act=state.act, cond=state.cond)
-        workflow = self._backend.current.workflows.get(shown.wf)
-        result = _status(state, found, workflow, token)
+            state = await self._backend.store.status(call.project, payload, args.answered_checkpoints)
+            refuse(state, payload)
+        detail = state.details(StatusDetail)
+        token = await self._backend.token(call.project, payload, state, act=state.act, cond=state.cond)
+        workflow = self._backend.current.workflows.get(payload.wf)
+        result = _status(state, detail, workflow, token)
         if outcome is not None:
             result.waited = waited(outcome)
         return in_json(result, {"session_token": token})
@@ -121,42 +121,42 @@ class Moves:
             if failure.code != "invalid_session_token":
                 raise
             raise ToolFailure("RESOURCE_NOT_FOUND", "session: no such session in this project") from None
-        found = state.details(StatusDetail)
-        workflow = self._backend.current.workflows.get(found.workflow)
-        shown = msgspec.to_builtins(_status(state, found, workflow, ""))
-        del shown["session_token"]
-        if "work_item" in shown:
+        detail = state.details(StatusDetail)
+        workflow = self._backend.current.workflows.get(detail.workflow)
+        status = msgspec.to_builtins(_status(state, detail, workflow, ""))
+        del status["session_token"]
+        if "work_item" in status:
             # Who has the token of a session sees its claim, others only that there is one.
-            shown["work_item"] = {name: shown["work_item"][name] for name in ("item_id", "claim_live")}
-        return Reply(structured=shown)
+            status["work_item"] = {name: status["work_item"][name] for name in ("item_id", "claim_live")}
+        return Reply(structured=status)
 
     async def get_trace(self, call: Call, args: GetTrace) -> Reply:
         """The calls of the session, or those in trace tokens."""
-        given = args.trace_tokens or []
-        if len(given) > trace.MAX_TRACE_TOKENS:
+        trace_tokens = args.trace_tokens or []
+        if len(trace_tokens) > trace.MAX_TRACE_TOKENS:
             raise invalid("trace_tokens", f"must hold at most {trace.MAX_TRACE_TOKENS} tokens")
-        shown = await self._backend.opened(call.project, args.session_token)
-        state = await self._backend.store.trace(call.project, shown, not given)
+        payload = await self._backend.opened(call.project, args.session_token)
+        state = await self._backend.store.trace(call.project, payload, not trace_tokens)
         if state.outcome == "blocked":
             raise refusals.blocked(state.pending, state.act)
-        refuse(state, shown)
-        token = await self._backend.token(call.project, shown, state)
+        refuse(state, payload)
+        token = await self._backend.token(call.project, payload, state)
         errors: list[str] = []
-        if given:
-            events, errors = await self._carried(call.project, given)
+        if trace_tokens:
+            events, errors = await self._carried(call.project, trace_tokens)
         else:
             first, kept = state.details(tuple[int, list[str]])
-            events = trace.events(shown.sid, shown.wf, shown.psid or "", first, kept)
+            events = trace.events(payload.sid, payload.wf, payload.psid or "", first, kept)
         result = results.Trace(
-            trace_id=shown.sid,
-            source="tokens" if given else "memory",
-            tracing_enabled=UNSET if given else True,
+            trace_id=payload.sid,
+            source="tokens" if trace_tokens else "memory",
+            tracing_enabled=UNSET if trace_tokens else True,
             event_count=len(events),
             events=events,
             session_token=token,
             token_errors=errors or UNSET,
         )
-        warnings = drifted(self._backend.current, shown) + behind(shown, state.act)
+        warnings = drifted(self._backend.current, payload) + behind(payload, state.act)
         return in_json(result, meta(token, warnings))
 
     async def _carried(self, project: str, trace_tokens: list[str]) -> tuple[list[results.TraceEvent], list[str]]:
@@ -214,7 +214,7 @@ def _check(args: NextActivity) -> None:
         raise invalid("activity_id", f"must be 1 to {limits.MAX_NAME} characters")
 
 
-def _target(shown: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str, bool]:
+def _target(payload: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str, bool]:
     """The name of the target activity, and whether it ends the session.
 
     Raises:
@@ -223,74 +223,76 @@ def _target(shown: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str,
     activity = workflow.activity(target)
     if activity is not None:
         return activity.name, False
-    if validation.ends(shown.act, target, workflow):
+    if validation.ends(payload.act, target, workflow):
         return f"{workflow.workflow.title}: completed", True
     if target in TERMINALS:
-        leaving = validation.exits(workflow, shown.act)
-        raise refusals.no_end(target, shown.act, workflow.activities if leaving is None else leaving.targets)
+        leaving = validation.exits(workflow, payload.act)
+        raise refusals.no_end(target, payload.act, workflow.activities if leaving is None else leaving.targets)
     raise refusals.not_found("Activity", target, workflow.activities)
 
 
-def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> list[str]:
+def _warnings(payload: Payload, args: NextActivity, workflow: LoadedWorkflow) -> list[str]:
     """All warnings about a transition, in the order of README.md, 'Warnings'."""
-    found = [
-        *validation.transition(shown.act, args.activity_id, workflow),
-        *validation.drift(shown.v, workflow),
+    warnings = [
+        *validation.transition(payload.act, args.activity_id, workflow),
+        *validation.drift(payload.v, workflow),
     ]
-    if args.transition_condition is not None and shown.act:
-        found += validation.condition(shown.act, args.activity_id, args.transition_condition, workflow)
-    found += validation.step_manifest(shown.act, args.step_manifest, workflow)
-    found += validation.activity_manifest(args.activity_manifest, workflow)
-    return validation.bounded(found)
+    if args.transition_condition is not None and payload.act:
+        warnings += validation.condition(payload.act, args.activity_id, args.transition_condition, workflow)
+    warnings += validation.step_manifest(payload.act, args.step_manifest, workflow)
+    warnings += validation.activity_manifest(args.activity_manifest, workflow)
+    return validation.bounded(warnings)
 
 
 def _report(args: NextActivity) -> str:
     """A digest of the report on a transition: the same target with another report corrects it."""
-    said = (args.transition_condition, args.step_manifest, args.activity_manifest)
-    return blake2b(msgpack.encode(said), digest_size=8).hexdigest()
+    report = (args.transition_condition, args.step_manifest, args.activity_manifest)
+    return blake2b(msgpack.encode(report), digest_size=8).hexdigest()
 
 
-def _segment(shown: Payload, target: str, state: State, cut: Cut) -> trace.Segment:
+def _segment(payload: Payload, target: str, state: SessionState, cut: Cut) -> trace.Segment:
     """The content of a transition's trace token."""
     calls = [msgspec.Raw(event) for event in cut.events]
-    return trace.Segment(shown.sid, shown.wf, shown.psid or "", target, cut.first, state.now // 1000, calls)
+    return trace.Segment(payload.sid, payload.wf, payload.psid or "", target, cut.first, state.now // 1000, calls)
 
 
-def _status(state: State, found: StatusDetail, workflow: LoadedWorkflow | None, token: str) -> results.Status:
+def _status(state: SessionState, detail: StatusDetail, workflow: LoadedWorkflow | None, token: str) -> results.Status:
     result = results.Status(
         status="blocked" if state.pending else "completed" if state.completed else "active",
         current_activity=state.act or "none",
-        completed_activities=found.left,
-        workflow=results.WorkflowHead(id=found.workflow)
+        completed_activities=detail.left,
+        workflow=results.WorkflowHead(id=detail.workflow)
         if workflow is None
         else results.WorkflowHead(id=workflow.id, version=workflow.version, title=workflow.workflow.title),
         session_token=token,
     )
-    if found.parent:
-        session, parent, activity, version = found.parent
+    if detail.parent:
+        session, parent, activity, version = detail.parent
         result.parent = results.Parent(session_id=session, workflow_id=parent, activity=activity, version=version)
-    if found.last:
-        last = answers.decode(found.last)
+    if detail.last:
+        last = answers.decode(detail.last)
         result.last_checkpoint = results.LastCheckpoint(
             activity_id=last.given.activity,
             timestamp=last.at // 1000,
             checkpoint_id=last.given.checkpoint,
             resolved_option=last.given.option or UNSET,
-            resumed=not found.unresumed,
+            resumed=not detail.unresumed,
         )
     if state.pending:
         result.active_checkpoint = results.ActiveCheckpoint(
-            activity_id=state.act, checkpoint_id=state.pending, timestamp=found.yielded_at // 1000
+            activity_id=state.act, checkpoint_id=state.pending, timestamp=detail.yielded_at // 1000
         )
-    result.answered_checkpoints = _answered(state, found.answers, found.visit, found.unresumed)
-    if found.claim:
-        item, fence, holder, expires, live = found.claim
+    result.answered_checkpoints = _answered(state, detail.answers, detail.visit, detail.unresumed)
+    if detail.claim:
+        item, fence, holder, expires, live = detail.claim
         result.work_item = joining.work_item(item, fence, holder, expires, live)
     return result
 
 
-def _answered(state: State, kept: Sequence[str], visit: int, unresumed: str) -> list[results.Answered] | UnsetType:
-    found = sorted(((answers.decode(text), text) for text in kept), key=lambda one: one[0].at)
+def _answered(
+    state: SessionState, kept: Sequence[str], visit: int, unresumed: str
+) -> list[results.Answered] | UnsetType:
+    answers_given = sorted(((answers.decode(text), text) for text in kept), key=lambda one: one[0].at)
     return [
         results.Answered(
             activity_id=one.given.activity,
@@ -303,5 +305,5 @@ def _answered(state: State, kept: Sequence[str], visit: int, unresumed: str) -> 
             current_visit=one.visit == visit and one.given.activity == state.act,
             resumed=text != unresumed,
         )
-        for one, text in found
+        for one, text in answers_given
     ] or UNSET

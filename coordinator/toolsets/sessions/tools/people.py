@@ -13,7 +13,7 @@ from coordinator.toolsets.sessions.rules import answers
 from coordinator.toolsets.sessions.rules.answers import Resolution
 from coordinator.toolsets.sessions.rules.tokens import SID, Payload
 from coordinator.toolsets.sessions.store.listing import SessionRow, SessionView, look
-from coordinator.toolsets.sessions.store.sessions import State, StatusDetail
+from coordinator.toolsets.sessions.store.sessions import SessionState, StatusDetail
 from coordinator.toolsets.sessions.tools.backend import Backend
 from coordinator.toolsets.sessions.tools.checkpoints import Checkpoints, settled
 from coordinator.toolsets.timestamp import iso
@@ -88,11 +88,11 @@ class People:
             ToolFailure: it is not open any more: says who has answered it, and when; or it cannot be answered so.
         """
         who = call.caller.id if call.caller is not None else ""
-        state, found = await self._seen(call.project, args.session_id)
-        if state.pending and found.yielded_at == args.yielded_at:
+        state, detail = await self._seen(call.project, args.session_id)
+        if state.pending and detail.yielded_at == args.yielded_at:
             # In the present order of the session: as a handle of this yield, and of none that comes later.
-            shown = Payload(
-                wf=found.workflow, act=state.act, skill="", cond=state.cond, v="", seq=state.seq, ts=0,
+            payload = Payload(
+                wf=detail.workflow, act=state.act, skill="", cond=state.cond, v="", seq=state.seq, ts=0,
                 sid=args.session_id, aid=who, bcp=state.pending,
             )  # fmt: skip
             meant = RespondCheckpoint(
@@ -101,24 +101,24 @@ class People:
                 condition_not_met=args.condition_not_met or None,
             )
             try:
-                return await self._checkpoints.answer(call.project, shown, meant)
+                return await self._checkpoints.answer(call.project, payload, meant)
             except ToolFailure as failure:
                 if failure.code != "checkpoint_closed":
                     raise
-            state, found = await self._seen(call.project, args.session_id)
-        if not found.last:
+            state, detail = await self._seen(call.project, args.session_id)
+        if not detail.last:
             raise ToolFailure("checkpoint_closed", "The checkpoint is not open any more.")
-        last = answers.decode(found.last)
-        given = last.given
-        if given.agent == who and last.at >= args.yielded_at and given.option == (args.option_id or ""):
-            again = Resolution("option_id" if given.option else "condition_not_met", given.option, given.effect)
-            return settled(Settled(checkpoint_id=given.checkpoint, resolved=True), again)
-        said = f"with {given.option!r}" if given.option else "as one whose condition does not hold"
+        last = answers.decode(detail.last)
+        answer = last.given
+        if answer.agent == who and last.at >= args.yielded_at and answer.option == (args.option_id or ""):
+            again = Resolution("option_id" if answer.option else "condition_not_met", answer.option, answer.effect)
+            return settled(Settled(checkpoint_id=answer.checkpoint, resolved=True), again)
+        how = f"with {answer.option!r}" if answer.option else "as one whose condition does not hold"
         raise ToolFailure(
-            "checkpoint_closed", f"{given.agent} has answered {given.checkpoint!r} {said} at {iso(last.at)}."
+            "checkpoint_closed", f"{answer.agent} has answered {answer.checkpoint!r} {how} at {iso(last.at)}."
         )
 
-    async def _seen(self, project: str, session: str) -> tuple[State, StatusDetail]:
+    async def _seen(self, project: str, session: str) -> tuple[SessionState, StatusDetail]:
         if not SID.fullmatch(session):
             raise _unknown()
         try:

@@ -107,11 +107,11 @@ def _workflow(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> tu
     return "" if skill is None else skill.text + texts.SEPARATOR, workflow
 
 
-def _activity(shown: Payload, workflow: LoadedWorkflow, _library: Library) -> str:
+def _activity(payload: Payload, workflow: LoadedWorkflow, _library: Library) -> str:
     """The definition of the token's activity."""
-    if not shown.act:
+    if not payload.act:
         raise refusals.no_activity()
-    return _current(shown, workflow).text
+    return _current(payload, workflow).text
 
 
 def _primary_skill(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[str, str | None]:
@@ -124,60 +124,60 @@ def _primary_skill(_shown: Payload, workflow: LoadedWorkflow, library: Library) 
 
 
 def _skill_of(
-    step_id: str | None, shown: Payload, workflow: LoadedWorkflow, library: Library
+    step_id: str | None, payload: Payload, workflow: LoadedWorkflow, library: Library
 ) -> tuple[str, LoadedSkill]:
     """The name and the skill: of a step, of the activity or, before the first activity, of the workflow."""
-    if not shown.act:
+    if not payload.act:
         if step_id is not None:
             raise ToolFailure(
                 "VALIDATION_ERROR",
                 "Cannot provide step_id when no activity is active. Call next_activity first.",
             )
         return _of_workflow(workflow, library)
-    current = _current(shown, workflow)
+    current = _current(payload, workflow)
     reference = _reference(current.activity, step_id)
     return reference, _skill(library, workflow, reference, current.owner)
 
 
-def _resource(resource_id: str, shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[LoadedText, str]:
+def _resource(resource_id: str, payload: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[LoadedText, str]:
     """A resource, by its number in the session's workflow or as workflow/number, and the version of its workflow."""
-    found = library.resource(workflow.id, resource_id)
-    if found is None:
+    resource = library.resource(workflow.id, resource_id)
+    if resource is None:
         head, slash, index = resource_id.partition("/")
         owner, index = (head, index) if slash and head else (workflow.id, resource_id)
-        hint = "" if slash else _elsewhere(shown, workflow, library, index)
+        hint = "" if slash else _elsewhere(payload, workflow, library, index)
         if (folder := library.folders.get(owner)) is None:
             raise refusals.not_found("Workflow", owner, library.folders)
         known = None if hint else dict.fromkeys(one.index for one in folder.resources)
         raise refusals.not_found("Resource", index, known, f" in workflow {owner}{hint}")
-    owning = library.workflows.get(found.workflow)
+    owning = library.workflows.get(resource.workflow)
     # The folder of a broken workflow can still have resources.
-    return found, "0.0.0" if owning is None else owning.version
+    return resource, "0.0.0" if owning is None else owning.version
 
 
 def _skill(library: Library, workflow: LoadedWorkflow, reference: str, owner: str | None = None) -> LoadedSkill:
-    found = library.skill(workflow.id, reference, owner)
-    if found is None:
+    skill = library.skill(workflow.id, reference, owner)
+    if skill is None:
         folders = [library.folders.get(name) for name in dict.fromkeys((workflow.id, owner or workflow.id, META))]
         known = dict.fromkeys(name for folder in folders if folder is not None for name in folder.skills)
         raise refusals.not_found("Skill", reference, known)
-    return found
+    return skill
 
 
-def _current(shown: Payload, workflow: LoadedWorkflow) -> LoadedActivity:
-    found = workflow.activities.get(shown.act)
-    if found is None:
-        raise refusals.not_found("Activity", shown.act, workflow.activities)
-    return found
+def _current(payload: Payload, workflow: LoadedWorkflow) -> LoadedActivity:
+    activity = workflow.activities.get(payload.act)
+    if activity is None:
+        raise refusals.not_found("Activity", payload.act, workflow.activities)
+    return activity
 
 
-def _elsewhere(shown: Payload, workflow: LoadedWorkflow, library: Library, index: str) -> str:
+def _elsewhere(payload: Payload, workflow: LoadedWorkflow, library: Library, index: str) -> str:
     """A hint where the resource may be. Skills use the numbers of their own workflow, possibly another one."""
-    current = workflow.activities.get(shown.act)
-    skill = library.skill(workflow.id, shown.skill, current.owner if current else None)
+    current = workflow.activities.get(payload.act)
+    skill = library.skill(workflow.id, payload.skill, current.owner if current else None)
     if skill is None or library.resource(skill.workflow, index) is None:
         return ""
-    return f". The skill '{shown.skill}' is of workflow '{skill.workflow}', which has it: {skill.workflow}/{index}"
+    return f". The skill '{payload.skill}' is of workflow '{skill.workflow}', which has it: {skill.workflow}/{index}"
 
 
 def _of_workflow(workflow: LoadedWorkflow, library: Library) -> tuple[str, LoadedSkill]:

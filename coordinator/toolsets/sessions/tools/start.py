@@ -15,7 +15,7 @@ from coordinator.toolsets.sessions.contract.arguments import MAX_AGENT, MAX_NAME
 from coordinator.toolsets.sessions.contract.results import Started, WorkflowHead, WorkItem
 from coordinator.toolsets.sessions.rules import joining, tokens, trace, validation
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
-from coordinator.toolsets.sessions.store.sessions import NO_CLAIM, Begun, Claim, Joined, State
+from coordinator.toolsets.sessions.store.sessions import NO_CLAIM, BegunSession, BoundClaim, Joined, SessionState
 from coordinator.toolsets.sessions.tools.backend import Backend, advanced, in_json, loaded, refuse
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
@@ -42,13 +42,13 @@ class _Obtained(NamedTuple):
     item: WorkItem | None = None
 
 
-class _Asked(NamedTuple):
+class _Start(NamedTuple):
     """A call, with the data common to all ways of answering."""
 
     call: Call
     args: StartSession
     definitions: Library
-    claim: Claim
+    claim: BoundClaim
     """The claim to bind the session to."""
 
 
@@ -62,106 +62,108 @@ class Starts:
         """Joins the session of a token or of a work item, or creates one."""
         _check(args)
         claim = await self._claimed(args)
-        asked = _Asked(call, args, self._backend.current, claim)
+        start = _Start(call, args, self._backend.current, claim)
         if args.session_token:
-            obtained = await self._by_token(asked, args.session_token)
+            obtained = await self._by_token(start, args.session_token)
         elif claim.item:
-            obtained = await self._of_item(asked, args.workflow_id or "")
+            obtained = await self._of_item(start, args.workflow_id or "")
         else:
-            obtained = await self._fresh(asked)
-        workflow = loaded(asked.definitions, obtained.payload.wf)
+            obtained = await self._fresh(start)
+        workflow = loaded(start.definitions, obtained.payload.wf)
         token = tokens.encode(obtained.payload, await self._backend.signer(call.project))
         return _answer(obtained, workflow, token)
 
-    async def _by_token(self, asked: _Asked, token: str) -> _Obtained:
+    async def _by_token(self, start: _Start, token: str) -> _Obtained:
         """The session of a token, or a new one if the token cannot be used."""
         try:
-            return await self._go_on(asked, await self._backend.decode(asked.call.project, token), "")
+            return await self._go_on(start, await self._backend.decode(start.call.project, token), "")
         except Unreadable as error:
             reason = f"Invalid session token: {error.reason}"
             if error.reason != tokens.UNSIGNED or self._backend.authenticates:
-                return await self._fresh(asked, reason)
+                return await self._fresh(start, reason)
         try:
             stated = tokens.decode_unsigned(token)
         except Unreadable:
-            return await self._fresh(asked, reason)
-        return await self._go_on(asked, stated, reason)
+            return await self._fresh(start, reason)
+        return await self._go_on(start, stated, reason)
 
-    async def _go_on(self, asked: _Asked, stated: Payload, reason: str) -> _Obtained:
+    async def _go_on(self, start: _Start, stated: Payload, reason: str) -> _Obtained:
         """Joins the session of a token. ``reason`` says what was wrong with its signature; empty: nothing."""
-        call, args, definitions, claim = asked
+        call, args, definitions, claim = start
         loaded(definitions, stated.wf)
         # Without a valid signature, only the id of a known session is used.
-        shown = structs.replace(stated, aid="", skill="", seq=0) if reason else stated
-        mismatch = [joining.other_agent(args.agent_id, shown.aid)] if shown.aid not in ("", args.agent_id) else []
-        noted = trace.entry("start_session", 0, shown.act, args.agent_id, mismatch)
+        payload = structs.replace(stated, aid="", skill="", seq=0) if reason else stated
+        mismatch = [joining.other_agent(args.agent_id, payload.aid)] if payload.aid not in ("", args.agent_id) else []
+        noted = trace.entry("start_session", 0, payload.act, args.agent_id, mismatch)
         try:
             state = await self._backend.store.join(
-                call.project, shown, noted, shown.wf, args.agent_id, trace.ADOPTED if reason else "", claim
+                call.project, payload, noted, payload.wf, args.agent_id, trace.ADOPTED if reason else "", claim
             )
         except ToolFailure as failure:
             if failure.code != "invalid_session_token":
                 raise
-            return await self._take_over(asked, stated, reason)
+            return await self._take_over(start, stated, reason)
         if state.outcome == "other":
-            return await self._fresh(asked, reason or tokens.UNKNOWN)
+            return await self._fresh(start, reason or tokens.UNKNOWN)
         if not claim.item:
             # With a claim, these outcomes mean that the session cannot be bound, which is raised below.
-            refuse(state, shown)
+            refuse(state, payload)
         if state.outcome != "ok":
             raise _unbindable(state, claim, call.project)
-        obtained = _joined(asked, state, shown, "adopted" if reason else "inherited")
+        obtained = _joined(start, state, payload, "adopted" if reason else "inherited")
         if reason:
             return obtained._replace(warnings=[joining.adopted(reason)])
         return obtained._replace(warnings=mismatch + obtained.warnings)
 
-    async def _take_over(self, asked: _Asked, stated: Payload, reason: str) -> _Obtained:
+    async def _take_over(self, start: _Start, stated: Payload, reason: str) -> _Obtained:
         """Adopts the unknown session that a token states; or creates a new one where adoption is not allowed."""
-        call, args, _, claim = asked
+        call, args, _, claim = start
         why = reason or f"Invalid session token: {tokens.UNKNOWN}"
         if self._backend.authenticates or not tokens.complete(stated):
-            return await self._fresh(asked, why)
+            return await self._fresh(start, why)
         new = structs.replace(stated, aid=args.agent_id, seq=stated.seq + 1)
         noted = trace.entry("start_session", 0, new.act, args.agent_id)
         state = await self._backend.store.start(call.project, new, noted, trace.ADOPTED, claim=claim, adopted=True)
         if state.outcome == "known":
             # Another call has just adopted it.
-            return await self._go_on(asked, stated, reason)
+            return await self._go_on(start, stated, reason)
         if state.outcome != "ok":
             raise _unbindable(state, claim, call.project)
-        return _made(asked, state, new, [joining.taken_over(why)], "adopted")
+        return _made(start, state, new, [joining.taken_over(why)], "adopted")
 
-    async def _of_item(self, asked: _Asked, workflow: str) -> _Obtained:
+    async def _of_item(self, start: _Start, workflow: str) -> _Obtained:
         """The open session of a work item and workflow ('' for any), or a new one that is bound to the item."""
-        call, args, definitions, claim = asked
+        call, args, definitions, claim = start
         if workflow:
             loaded(definitions, workflow)
         noted = trace.entry("start_session", 0, "", args.agent_id)
         state = await self._backend.store.join(call.project, NO_TOKEN, noted, workflow, args.agent_id, claim=claim)
         if state.outcome == "which":
-            return await self._of_item(asked, state.details(str))
+            return await self._of_item(start, state.details(str))
         if state.outcome == "none":
-            return await self._fresh(asked)
+            return await self._fresh(start)
         if state.outcome != "ok":
             raise _unbindable(state, claim, call.project)
-        return _joined(asked, state, NO_TOKEN, "inherited")
+        return _joined(start, state, NO_TOKEN, "inherited")
 
-    async def _fresh(self, asked: _Asked, reason: str = "") -> _Obtained:
+    async def _fresh(self, start: _Start, reason: str = "") -> _Obtained:
         """Creates a session. ``reason`` says why the token of the call could not be used; empty: there was none."""
-        workflow = loaded(asked.definitions, asked.args.workflow_id or META)
-        state, new, warnings = await self._start(asked, workflow, trace.RECOVERED if reason else "")
+        workflow = loaded(start.definitions, start.args.workflow_id or META)
+        state, new, warnings = await self._start(start, workflow, trace.RECOVERED if reason else "")
         if state.outcome == "exists":
             # Another call has just created one for the same item, workflow and claim.
-            return await self._of_item(asked, workflow.id)
+            return await self._of_item(start, workflow.id)
         if state.outcome != "ok":
-            raise _unbindable(state, asked.claim, asked.call.project)
+            raise _unbindable(state, start.claim, start.call.project)
         if reason:
             warnings = [joining.recovered(workflow.id, reason), *warnings]
-        return _made(asked, state, new, warnings, "recovered" if reason else "")
+        return _made(start, state, new, warnings, "recovered" if reason else "")
 
-    async def _start(self, asked: _Asked, workflow: LoadedWorkflow, problem: str) -> tuple[State, Payload, list[str]]:
+    async def _start(
+        self, start: _Start, workflow: LoadedWorkflow, problem: str
+    ) -> tuple[SessionState, Payload, list[str]]:
         """Stores a new session. Returns the state, the payload of its first token, and warnings about its parent."""
-        call, args, _, claim = asked
+        call, args, _, claim = start
         new = structs.replace(NO_TOKEN, wf=workflow.id, v=workflow.version, sid=str(uuid4()), aid=args.agent_id)
         parent, warnings = None, []
         if args.parent_session_token and not args.session_token:
@@ -176,13 +178,13 @@ class Starts:
         state = await self._backend.store.start(call.project, new, noted, problem, parent, claim)
         if state.outcome == "ok" and parent is not None:
             above = parent[0]
-            if state.details(Begun).parent_known:
+            if state.details(BegunSession).parent_known:
                 new = structs.replace(new, psid=above.sid, pwf=above.wf, pact=above.act, pv=above.v)
             else:
                 warnings.append(joining.orphaned(tokens.UNKNOWN))
         return state, new, warnings
 
-    async def _claimed(self, args: StartSession) -> Claim:
+    async def _claimed(self, args: StartSession) -> BoundClaim:
         """The claim to bind a session to. Raises as ``resolve_actor``."""
         if args.item_id is None:
             if args.fence_token is not None:
@@ -190,7 +192,7 @@ class Starts:
             return NO_CLAIM
         item = joining.item_hex(args.item_id)
         actor = checked(args.actor if args.actor is not None else Actor(args.agent_id, "subagent"))
-        return Claim(item, (await self._backend.resolve_actor(actor)).id, args.fence_token or 0)
+        return BoundClaim(item, (await self._backend.resolve_actor(actor)).id, args.fence_token or 0)
 
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
@@ -210,39 +212,39 @@ def _check(args: StartSession) -> None:
         raise invalid("workflow_id", f"must be 1 to {MAX_NAME} characters")
 
 
-def _made(asked: _Asked, state: State, new: Payload, warnings: list[str], origin: str) -> _Obtained:
+def _made(start: _Start, state: SessionState, new: Payload, warnings: list[str], origin: str) -> _Obtained:
     """The stored session."""
-    begun = state.details(Begun)
-    claim = asked.claim
+    begun = state.details(BegunSession)
+    claim = start.claim
     item = joining.work_item(claim.item, begun.fence, claim.actor, begun.expires, True) if claim.item else None
     return _Obtained(structs.replace(new, seq=state.seq, ts=state.now // 1000), warnings, origin, item)
 
 
-def _joined(asked: _Asked, state: State, shown: Payload, origin: str) -> _Obtained:
+def _joined(start: _Start, state: SessionState, shown: Payload, origin: str) -> _Obtained:
     """The joined session. Warns if it is at another activity than the caller's token."""
-    found = state.details(Joined)
-    psid, pwf, pact, pv = found.parent or (UNSET,) * 4
+    joined = state.details(Joined)
+    psid, pwf, pact, pv = joined.parent or (UNSET,) * 4
     payload = structs.replace(
         advanced(shown, state, act=state.act, cond=state.cond),
-        wf=found.workflow,
-        v=found.version,
-        sid=found.sid,
-        aid=asked.args.agent_id,
+        wf=joined.workflow,
+        v=joined.version,
+        sid=joined.sid,
+        aid=start.args.agent_id,
         psid=psid,
         pwf=pwf,
         pact=pact,
         pv=pv,
     )
     item = None
-    if asked.claim.item:
-        item = joining.work_item(found.item, found.fence, asked.claim.actor, found.expires, True)
+    if start.claim.item:
+        item = joining.work_item(joined.item, joined.fence, start.claim.actor, joined.expires, True)
     warnings = []
     if shown.act != state.act and shown.sid:
         warnings.append(joining.moved_on(shown.act, state.act))
     return _Obtained(payload, warnings, origin, item)
 
 
-def _unbindable(state: State, claim: Claim, project: str) -> ToolFailure:
+def _unbindable(state: SessionState, claim: BoundClaim, project: str) -> ToolFailure:
     """Why a session cannot be bound to the item of a claim. Counts a fence that is not that of its present claim."""
     if claim.fence and state.outcome in ("held", "stale_fence"):
         count_conflict("stale_fence", project, claim.item)
@@ -257,9 +259,11 @@ def _unbindable(state: State, claim: Claim, project: str) -> ToolFailure:
 
 
 def _answer(obtained: _Obtained, workflow: LoadedWorkflow, token: str) -> Reply:
-    said = workflow.workflow
+    definition = workflow.workflow
     result = Started(
-        workflow=WorkflowHead(id=workflow.id, version=workflow.version, title=said.title, description=said.description),
+        workflow=WorkflowHead(
+            id=workflow.id, version=workflow.version, title=definition.title, description=definition.description
+        ),
         session_token=token,
     )
     if obtained.origin in ("inherited", "adopted"):

@@ -6,7 +6,7 @@ from functools import partial
 
 from coordinator.errors import ToolFailure
 from coordinator.feed.subjects import Met, Reading
-from coordinator.toolsets.sessions.store.sessions import SessionStore, State, StatusDetail
+from coordinator.toolsets.sessions.store.sessions import SessionState, SessionStore, StatusDetail
 from coordinator.toolsets.waiting_reads import WaitingReads, version
 
 
@@ -41,5 +41,5 @@ def met(condition: str) -> Met:
 
 
 def _met(checkpoint: bool, reading: Reading) -> bool:
-    state: State = reading.facts
+    state: SessionState = reading.facts
     return state.completed or (checkpoint and bool(state.pending))

@@ -15,7 +15,7 @@ from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage.budgets import why_exhausted
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store.agents.presence import Claimant, claimant
-from coordinator.toolsets.items.store.agents.take import PLACED, Begun, Taken, TakeStore, waiting_key
+from coordinator.toolsets.items.store.agents.take import PLACED, HeldItem, Taken, TakeStore, waiting_key
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply
 from coordinator.toolsets.items.store.transitions import Advanced
 from coordinator.toolsets.items.tools import ClaimServices
@@ -32,7 +32,7 @@ from coordinator.toolsets.worker.tools.shown import add_parts, needed_notes
 _INCLUDED = "inr"
 
 
-class _Asked(NamedTuple):
+class _Search(NamedTuple):
     """What a call asks for, as the store takes it."""
 
     agent: Claimant
@@ -55,22 +55,22 @@ class Next:
 
     async def work_next(self, call: Call, args: WorkNext) -> WorkNextResult:
         """The item that the agent holds, else the best one; waits for one."""
-        asked = await self._asked(call, args)
-        if args.wait_ms and asked.only is None:
-            claim, taken = await self._waited(call, asked, min(args.wait_ms, self._longest_ms))
+        wanted = await self._asked(call, args)
+        if args.wait_ms and wanted.only is None:
+            claim, taken = await self._waited(call, wanted, min(args.wait_ms, self._longest_ms))
         else:
-            claim, taken = await self._at_once(call, asked)
+            claim, taken = await self._at_once(call, wanted)
         if taken is None or (begun := taken.begun) is None:
             return _without_item(claim)
         self._claiming.expiring.expect(call.project, claim.expires)
         if args.offset and claim.outcome != "held":  # it skips nothing of an item that it has not seen
-            asked = asked._replace(offset=0)
-            taken = await self._begin(call, asked, PLACED)
+            wanted = wanted._replace(offset=0)
+            taken = await self._begin(call, wanted, PLACED)
             if (begun := taken.begun) is None:
                 return _without_item(_claim_of(taken))
-        return self._shown(begun, taken.start, claim, asked.offset)
+        return self._shown(begun, taken.start, claim, wanted.offset)
 
-    async def _asked(self, call: Call, args: WorkNext) -> _Asked:
+    async def _asked(self, call: Call, args: WorkNext) -> _Search:
         who = await agent_of(call, self._services.resolve_actor)
         by, only = attribution(who), claim_of(call)
         if only is not None:  # it gets that item anyway, and is not the one to say what the agent can do
@@ -79,7 +79,7 @@ class Next:
         filters = Selector(tags=args.tags, type=args.type, parent_id=args.parent_id)
         above = not_blank(args.parent_id)
         parent = await self._store.resolve_one(call.project, above, "parentId") if above else ""
-        return _Asked(
+        return _Search(
             claimant(who, able),
             (by.actor, by.verification),
             selection.selector(filters, parent, "", offered=True),
@@ -89,32 +89,32 @@ class Next:
             args.offset,
         )
 
-    async def _at_once(self, call: Call, asked: _Asked) -> tuple[Claimed, Taken | None]:
+    async def _at_once(self, call: Call, wanted: _Search) -> tuple[Claimed, Taken | None]:
         """The claim, and what the agent works on then; None: on nothing."""
-        taken = await self._begin(call, asked, asked.renew_ms)
+        taken = await self._begin(call, wanted, wanted.renew_ms)
         claim = _claim_of(taken)
         if claim.outcome != "more":
             self._count(claim)
-            if claim.outcome == "ended" and (kind := conflict(asked.only, held=False)):
+            if claim.outcome == "ended" and (kind := conflict(wanted.only, held=False)):
                 count_conflict(kind, call.project, "")
             return claim, taken
-        claim = (await self._store.search(call.project, *_search(asked))).claims[0]
+        claim = (await self._store.search(call.project, *_search(wanted))).claims[0]
         self._count(claim)
-        return await self._placed(call, asked, claim)
+        return await self._placed(call, wanted, claim)
 
-    async def _waited(self, call: Call, asked: _Asked, wait_ms: int) -> tuple[Claimed, Taken | None]:
+    async def _waited(self, call: Call, wanted: _Search, wait_ms: int) -> tuple[Claimed, Taken | None]:
         """As ``_at_once``; waits for an item if there is none."""
-        parking, record = self._claiming.parking, waiting_key(asked.agent.id)
+        parking, record = self._claiming.parking, waiting_key(wanted.agent.id)
         begun: Taken | None = None
 
         async def run(left_ms: int, only: bool) -> ClaimReply:
             nonlocal begun
-            begun = await self._begin(call, asked, asked.renew_ms, parking.process)
+            begun = await self._begin(call, wanted, wanted.renew_ms, parking.process)
             claim = _claim_of(begun)
             if claim.outcome != "more":
                 return ClaimReply(begun.now, [claim], [])
             begun = None
-            return await self._store.search(call.project, *_search(asked), left_ms, only, parking.process)
+            return await self._store.search(call.project, *_search(wanted), left_ms, only, parking.process)
 
         reply = await parking.claim(call, record, run, wait_ms)
         claim = reply.claims[0]
@@ -123,44 +123,44 @@ class Next:
         if begun is not None:
             return claim, begun
         if record.replayed and claim.outcome != "success":
-            await self._end_wait(call, asked)
-        return await self._placed(call, asked, claim)
+            await self._end_wait(call, wanted)
+        return await self._placed(call, wanted, claim)
 
-    async def _placed(self, call: Call, asked: _Asked, claim: Claimed) -> tuple[Claimed, Taken | None]:
+    async def _placed(self, call: Call, wanted: _Search, claim: Claimed) -> tuple[Claimed, Taken | None]:
         """Begins the item of a claim that was placed in a step before."""
         if claim.outcome != "success":
             return claim, None
-        taken = await self._begin(call, asked, PLACED)
+        taken = await self._begin(call, wanted, PLACED)
         now = _claim_of(taken)
         if now.outcome == "held" and now.item == claim.item:
             return claim, taken
-        await self._end_wait(call, asked)  # another session of the agent has ended that work already
+        await self._end_wait(call, wanted)  # another session of the agent has ended that work already
         return now, taken
 
-    async def _end_wait(self, call: Call, asked: _Asked) -> None:
+    async def _end_wait(self, call: Call, wanted: _Search) -> None:
         """Ends what this call has parked: what woke it may be the answer of an earlier wait of the agent."""
         await self._store.end_wait(
-            call.project, waiting_key(asked.agent.id), self._claiming.parking.process, keep=False
+            call.project, waiting_key(wanted.agent.id), self._claiming.parking.process, keep=False
         )
 
-    async def _begin(self, call: Call, asked: _Asked, renew_ms: int, process: str = "") -> Taken:
+    async def _begin(self, call: Call, wanted: _Search, renew_ms: int, process: str = "") -> Taken:
         return await self._store.begin(
             call.project,
-            asked.agent,
-            asked.ttl_ms,
-            asked.selector,
-            asked.author,
+            wanted.agent,
+            wanted.ttl_ms,
+            wanted.selector,
+            wanted.author,
             renew_ms,
             process,
-            asked.only,
-            f"{_INCLUDED}{asked.offset or ''}",
+            wanted.only,
+            f"{_INCLUDED}{wanted.offset or ''}",
         )
 
     def _count(self, claim: Claimed) -> None:
         if claim.outcome != "ended":
             CLAIMS.cells["renewed" if claim.outcome == "held" else claim.outcome,].value += 1.0
 
-    def _shown(self, begun: Begun, start: Advanced | Literal[False], claim: Claimed, offset: int) -> WorkNextResult:
+    def _shown(self, begun: HeldItem, start: Advanced | Literal[False], claim: Claimed, offset: int) -> WorkNextResult:
         schemas = self._store.schemas.current
         result = WorkNextResult(outcome="item")
         add_parts(result, rendered(begun.included, _INCLUDED, schemas, offset=offset))
@@ -175,8 +175,8 @@ class Next:
         return result
 
 
-def _search(asked: _Asked) -> tuple[Claimant, int, selection.Selector]:
-    return asked.agent, asked.ttl_ms, asked.selector
+def _search(wanted: _Search) -> tuple[Claimant, int, selection.Selector]:
+    return wanted.agent, wanted.ttl_ms, wanted.selector
 
 
 def _claim_of(taken: Taken) -> Claimed:

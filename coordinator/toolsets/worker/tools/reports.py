@@ -44,8 +44,8 @@ class Reports:
         """Writes a note of the item."""
         key = short_text(args.key, "key", MAX_NOTE_KEY)
         check_key(key, "key", runs=False)
-        said = new_id(), long_text(args.body, "body"), key
-        reply = await self._report(call, args, "note", said)
+        words = new_id(), long_text(args.body, "body"), key
+        reply = await self._report(call, args, "note", words)
         needed = (
             needed_notes(reply.filled, ROLE_NAMES[reply.role], self._store.schemas.current) if reply.filled else UNSET
         )
@@ -65,8 +65,8 @@ class Reports:
         summary = not_blank(args.summary)
         if len(summary) > MAX_SUMMARY:
             raise invalid("summary", f"must be at most {MAX_SUMMARY} characters")
-        said = (result.id, result.text, result.format, summary) if result else ("", "", False, summary)
-        return _ended(await self._report(call, args, "done", said), _told(call, args))
+        words = (result.id, result.text, result.format, summary) if result else ("", "", False, summary)
+        return _ended(await self._report(call, args, "done", words), _told(call, args))
 
     async def work_failed(self, call: Call, args: WorkFailed) -> WorkEnded:
         """Gives the item back, as failed or not."""
@@ -79,18 +79,20 @@ class Reports:
         question = long_text(args.question, "question")
         if not question:
             raise invalid("question", "must not be blank")
-        said = new_id(), question, question[:MAX_SUMMARY]
-        return _ended(await self._report(call, args, "ask", said), _told(call, args))
+        words = new_id(), question, question[:MAX_SUMMARY]
+        return _ended(await self._report(call, args, "ask", words), _told(call, args))
 
-    async def _report(self, call: Call, args: _Report, kind: str, said: Sequence[object]) -> Reported:
+    async def _report(self, call: Call, args: _Report, kind: str, words: Sequence[object]) -> Reported:
         """What came of a report. Raises ToolFailure if it was not taken."""
         used = False if _told(call, args) else packed(args.usage, "usage")
         who = await agent_of(call, self._services.resolve_actor)
-        given, only = not_blank(args.item_id), claim_of(call)
-        item = await self._store.resolve_one(call.project, given, "itemId") if given else only.item if only else ""
-        reply = await self._reported(call, who.id, who, item, kind, said, used)
+        reference, only = not_blank(args.item_id), claim_of(call)
+        item = (
+            await self._store.resolve_one(call.project, reference, "itemId") if reference else only.item if only else ""
+        )
+        reply = await self._reported(call, who.id, who, item, kind, words, used)
         if reply.outcome == "other" and acts_for(call, who.id, str(reply.key)):
-            reply = await self._reported(call, str(reply.key), who, item, kind, said, used)
+            reply = await self._reported(call, str(reply.key), who, item, kind, words, used)
         if reply.outcome not in ("done", "repeated"):
             if counted := conflict(only, held=reply.outcome == "other"):
                 count_conflict(counted, call.project, dashed(reply.id))
@@ -98,10 +100,10 @@ class Reports:
         return reply
 
     async def _reported(
-        self, call: Call, agent: str, who: Trusted, item: str, kind: str, said: Sequence[object], used: Used | bool
+        self, call: Call, agent: str, who: Trusted, item: str, kind: str, report: Sequence[object], used: Used | bool
     ) -> Reported:
         by = attribution(who)
-        words = (by.actor, by.verification), kind, said, used, claim_of(call)
+        words = (by.actor, by.verification), kind, report, used, claim_of(call)
         return await self._store.report(call.project, agent, item, *words)
 
 

@@ -3,7 +3,7 @@ purpose:   Lists gates that wait for their release, the last one first.
 guarantee: Changes nothing. Reads at most `limit`.
 args:      after limit
            after = the position of the page before, '' for the first
-reply:     {now, position of the next page or '', list of _Row (store/gates.py)}
+reply:     {now, position of the next page or '', list of _WaitingRow (store/gates.py)}
 errors:    none
 --]]
 local read = require 'read'

@@ -2,7 +2,7 @@
 purpose:   Lists the pending approvals, oldest first.
 guarantee: Changes nothing. Reads at most `limit`, of those asked for since `from`.
 args:      from limit
-reply:     for each Asked (store/audit.py)
+reply:     for each PendingApproval (store/audit.py)
 errors:    none
 --]]
 local read = require 'read'

@@ -4,7 +4,7 @@ guarantee: Only if the version is the expected one and no other operation is in 
            token of the operation until that is over.
 args:      request run.engine waiter workflow retention_ms transition trace advance
            advance = packed, see advances.lua
-reply:     Begun (store/instances.py)
+reply:     BegunTransition (store/instances.py)
 errors:    REQUEST_ID_REUSED
 --]]
 local advances = require 'advances'

@@ -97,18 +97,18 @@ class _Reader:
                     self._names.setdefault(name, []).append(self._count)
 
     def written(self) -> str:
-        if found := self._take(_GLOBAL_FLAGS):
-            self._flags = frozenset(found[1])
+        if match := self._take(_GLOBAL_FLAGS):
+            self._flags = frozenset(match[1])
         made = self._alternatives()
         if self._at < len(self._text):
             raise PatternError("there is a ')' without '('")
-        return f"(?i:{made})" if found and "i" in found[1] else made
+        return f"(?i:{made})" if match and "i" in match[1] else made
 
     def _take(self, what: re.Pattern[str]) -> re.Match[str] | None:
         """Reads what comes next if it has this form."""
-        if (found := what.match(self._text, self._at)) is not None:
-            self._at = found.end()
-        return found
+        if (match := what.match(self._text, self._at)) is not None:
+            self._at = match.end()
+        return match
 
     def _skip(self, what: str) -> bool:
         """Reads what comes next if it is this."""
@@ -140,12 +140,12 @@ class _Reader:
         if one and one in "*+?":
             self._at += 1
             times = one
-        elif found := self._take(_COUNTED):
-            low, high = _number(found[1]), _number(found[3] or "")
-            if found[3] and high < low:
+        elif match := self._take(_COUNTED):
+            low, high = _number(match[1]), _number(match[3] or "")
+            if match[3] and high < low:
                 raise PatternError("the numbers of a repetition are out of order")
-            upto = min(high, _MOST_TIMES) if found[3] else ""
-            times = f"{{{min(low, _MOST_TIMES)}{found[2] or ''}{upto}}}"
+            upto = min(high, _MOST_TIMES) if match[3] else ""
+            times = f"{{{min(low, _MOST_TIMES)}{match[2] or ''}{upto}}}"
         else:
             return ""
         return times + ("?" if self._skip("?") else "")
@@ -176,18 +176,18 @@ class _Reader:
         number = 0
         if self._skip("(?:"):
             begin = "(?:"
-        elif found := self._take(_AHEAD):
-            begin = found[0]
-        elif found := self._take(_BEHIND):
-            begin, repeatable = found[0], False
-        elif found := self._take(_FLAGS):
-            on, off = found[1], found[2] or ""
+        elif match := self._take(_AHEAD):
+            begin = match[0]
+        elif match := self._take(_BEHIND):
+            begin, repeatable = match[0], False
+        elif match := self._take(_FLAGS):
+            on, off = match[1], match[2] or ""
             if len(set(on + off)) < len(on + off) or not on + off:
                 raise PatternError("a group has a flag twice, or none")
             self._flags = (self._flags | set(on)) - set(off)
             begin = "(?i:" if "i" in on else "(?-i:" if "i" in off else "(?:"
-        elif found := self._take(_NAMED_BACK):
-            return self._reference(found[1]), True
+        elif match := self._take(_NAMED_BACK):
+            return self._reference(match[1]), True
         elif self._take(_GROUP) or self._take(_CAPTURE):
             self._begun += 1
             begin, number = "(", self._begun
@@ -224,9 +224,9 @@ class _Reader:
             self._at += 1
             return (r"\A" if one == "A" else r"\Z"), False
         if self._names and one == "k":
-            if not (found := self._take(_NAMED)):
+            if not (match := self._take(_NAMED)):
                 raise PatternError("\\k has no name of a group")
-            return self._reference(found[1]), True
+            return self._reference(match[1]), True
         number = _NUMBER.match(self._text, self._at)
         if number and _number(number[0]) <= self._count:
             self._at = number.end()
@@ -236,8 +236,8 @@ class _Reader:
 
     def _set(self) -> str:
         """Reads a set of characters after a backslash; empty: there is none."""
-        if found := self._take(_PROPERTY):
-            return f"\\{found[1]}{{{found[2]}}}"
+        if match := self._take(_PROPERTY):
+            return f"\\{match[1]}{{{match[2]}}}"
         if found_set := _SETS.get(self._next(), ""):
             self._at += 1
         return found_set
@@ -254,20 +254,20 @@ class _Reader:
             self._at += 1
             return 8
         if one == "c":
-            if found := self._take(_CONTROL_IN_CLASS if in_class else _CONTROL):
-                return ord(found[1]) % 32
+            if match := self._take(_CONTROL_IN_CLASS if in_class else _CONTROL):
+                return ord(match[1]) % 32
             return ord("\\")  # and the c is read again
-        if found := self._take(_BRACED):
-            if (code := int(found[1], 16)) > 0x10FFFF:
-                raise PatternError(f"there is no character {found[1]}")
+        if match := self._take(_BRACED):
+            if (code := int(match[1], 16)) > 0x10FFFF:
+                raise PatternError(f"there is no character {match[1]}")
             return code
-        if found := self._take(_PAIR):
-            high, low = int(found[1], 16), int(found[2], 16)
+        if match := self._take(_PAIR):
+            high, low = int(match[1], 16), int(match[2], 16)
             return 0x10000 + ((high - 0xD800) << 10) + low - 0xDC00
-        if found := self._take(_HEX):
-            return int(found[1] or found[2], 16)
-        if found := self._take(_OCTAL):
-            return int(found[0], 8)
+        if match := self._take(_HEX):
+            return int(match[1] or match[2], 16)
+        if match := self._take(_OCTAL):
+            return int(match[0], 8)
         self._at += 1
         return ord(one)
 

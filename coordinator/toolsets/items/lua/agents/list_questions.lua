@@ -4,7 +4,7 @@ guarantee: Changes nothing. Looks at no more than `limit` items; those that have
            shorter.
 args:      after limit text_most
            after = the position of the page before, '' for the first; text_most = longer questions are left out (bytes)
-reply:     {now, position of the next page or '', list of _Row (store/agents/questions.py)}
+reply:     {now, position of the next page or '', list of _OpenRow (store/agents/questions.py)}
 errors:    none
 --]]
 local items = require 'items'

@@ -5,7 +5,7 @@ guarantee: Ends after about 500 notes; the caller continues from there. Items th
 args:      roles run.config with_ancestors ids
            roles = their codes; config = schema version, '' if there are none; with_ancestors = 1 or 0;
            ids = packed list
-reply:     {ids finished, list of Listed (store/context.py)}
+reply:     {ids finished, list of ListRow (store/context.py)}
 errors:    none
 --]]
 local classes = require 'classes'

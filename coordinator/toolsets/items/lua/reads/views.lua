@@ -45,7 +45,7 @@ function views.transitions(run, item, entry, most)
   return list, entries, entry
 end
 
--- The attempts on an item as Record (store/attempts.py). `list` = the list of these as stored, or nil.
+-- The attempts on an item as AttemptRecord (store/attempts.py). `list` = the list of these as stored, or nil.
 function views.attempts(item, list)
   local held_until = not held_back.not_before(item) and not held_back.is_template(item) and tonumber(item.nt)
   return {tonumber(item.am) or false, tonumber(item.an) or 0, held_until or 0, list and cjson.decode(list) or {}}

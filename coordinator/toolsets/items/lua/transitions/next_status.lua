@@ -3,7 +3,7 @@ purpose:   Reads the inputs of an item's next transition: role, schema inputs, u
 guarantee: A consistent snapshot. Edges (an item has 600 at most) are read only if a blocker is unsatisfied and the role
            can move forward.
 args:      id
-reply:     Status (store/next.py)
+reply:     NextStatus (store/next.py)
 errors:    NOT_FOUND
 --]]
 local graph = require 'graph'

@@ -3,7 +3,7 @@ purpose:   Lists role changes since a time, newest first, except those of delete
 guarantee: Reads at most `count` entries of the stream a call.
 args:      since before count
            since = ms, inclusive; before = '+', or '(' and the entry where the last call ended
-reply:     {the entry where this call ended or '', list of Row (store/context.py)}
+reply:     {the entry where this call ended or '', list of RoleChange (store/context.py)}
 errors:    none
 --]]
 local read = require 'read'

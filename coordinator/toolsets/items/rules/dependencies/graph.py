@@ -19,7 +19,7 @@ MAX_EDGES = 50_000
 _TYPES = {"b": "BLOCKS", "i": "IS_BLOCKED_BY", "r": "RELATES_TO"}
 
 
-class Edge(NamedTuple):
+class StoredEdge(NamedTuple):
     """One edge as stored with one of its items, its holder (``lua/dependencies/graph.lua`` explains the codes)."""
 
     code: str
@@ -71,12 +71,12 @@ def given_threshold(mark: str) -> str | None:
     return None if mark == "-" else ROLE_NAMES[int(mark)]
 
 
-def edges_of(flat: Sequence[str]) -> list[Edge]:
+def edges_of(flat: Sequence[str]) -> list[StoredEdge]:
     """The edges from stored fields and values, in turn."""
-    return [Edge(field[0], field[1:], value) for field, value in zip(flat[::2], flat[1::2], strict=True)]
+    return [StoredEdge(field[0], field[1:], value) for field, value in zip(flat[::2], flat[1::2], strict=True)]
 
 
-def dependency(item: str, edge: Edge, heads: Mapping[str, Head]) -> DependencyView:
+def dependency(item: str, edge: StoredEdge, heads: Mapping[str, Head]) -> DependencyView:
     """An edge of ``item`` in results, with its ends if ``heads`` has them."""
     source, target = (item, edge.other) if edge.outward else (edge.other, item)
     given = edge.unblock_at
@@ -96,7 +96,7 @@ def _info(head: Head) -> ItemInfo:
     return ItemInfo(title=head.title, role=ROLE_NAMES[head.role], priority=PRIORITY_NAMES[head.priority])
 
 
-def counts(edges: Sequence[Edge]) -> DependencyCounts:
+def counts(edges: Sequence[StoredEdge]) -> DependencyCounts:
     """The number of edges by direction; RELATES_TO is counted separately."""
     blocking = [edge.direction for edge in edges if not edge.relates]
     return DependencyCounts(
@@ -134,7 +134,7 @@ class Walk:
         self._found: dict[str, str] = {start: start}
         """Every item of the graph -> the item that led to it."""
         self._waiting = deque([start])
-        self._read: dict[str, list[Edge]] = {}
+        self._read: dict[str, list[StoredEdge]] = {}
         self._blocks: dict[str, dict[str, None]] = {}
         self._most = max_items
         self._truncated = False
@@ -158,7 +158,7 @@ class Walk:
         """The items that led to these; prefetches can skip them."""
         return list({self._found[item] for item in wanted})
 
-    def add(self, wanted: Iterable[str], edges: Mapping[str, list[Edge]], complete: bool) -> None:
+    def add(self, wanted: Iterable[str], edges: Mapping[str, list[StoredEdge]], complete: bool) -> None:
         """Adds edges that were read.
 
         Args:
@@ -176,7 +176,7 @@ class Walk:
             elif complete:
                 del self._found[item]
 
-    def _follow(self, item: str, held: Iterable[Edge]) -> None:
+    def _follow(self, item: str, held: Iterable[StoredEdge]) -> None:
         for edge in held:
             if edge.relates:
                 continue

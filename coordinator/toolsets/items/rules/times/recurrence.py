@@ -73,13 +73,13 @@ def stored(text: str) -> Recurrence:
     return msgspec.json.decode(text, type=Recurrence)
 
 
-def recurrence(given: Recurs, field: str = "recurs") -> Recurrence:
+def recurrence(recurs: Recurs, field: str = "recurs") -> Recurrence:
     """A checked recurrence.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field.
     """
-    cron = " ".join(given.cron.split())
+    cron = " ".join(recurs.cron.split())
     if not cron or len(cron) > MAX_EXPRESSION:
         raise invalid(f"{field}.cron", f"must be 1 to {MAX_EXPRESSION} characters")
     if cron.startswith("@") and cron.lower() not in _NAMED:
@@ -88,18 +88,18 @@ def recurrence(given: Recurs, field: str = "recurs") -> Recurrence:
         raise invalid(
             f"{field}.cron", f"must have five fields (minute hour day month weekday), not {len(cron.split())}"
         )
-    zone = given.time_zone.strip() or "UTC"
+    zone = recurs.time_zone.strip() or "UTC"
     if _zone(zone) is None:
         must = "must be a name of the IANA time zones, the same on every host, as in Europe/Berlin"
         raise invalid(f"{field}.timeZone", f"'{zone[:64]}' {must}")
-    found = Recurrence(
+    checked = Recurrence(
         cron,
         zone,
-        one_of(given.missed.strip() or "one", MISSED, f"{field}.missed"),
-        one_of(given.overlap.strip() or "skip", OVERLAP, f"{field}.overlap"),
+        one_of(recurs.missed.strip() or "one", MISSED, f"{field}.missed"),
+        one_of(recurs.overlap.strip() or "skip", OVERLAP, f"{field}.overlap"),
     )
     try:
-        never = following(found, 0) is None
+        never = following(checked, 0) is None
     except CronSimError as problem:
         bad = str(problem).lower()
         one = _FIELDS.get(bad.removeprefix("bad "))
@@ -110,7 +110,7 @@ def recurrence(given: Recurs, field: str = "recurs") -> Recurrence:
     for part, (name, (_, most)) in zip(cron.split(), _FIELDS.items(), strict=False):
         if any(int(one.partition("/")[2] or 0) > most for one in part.split(",")):
             raise invalid(f"{field}.cron", f"'{cron}': a step of {name} must be at most {most}")
-    return found
+    return checked
 
 
 @lru_cache(256)
@@ -123,10 +123,10 @@ def _zone(name: str) -> ZoneInfo | None:
         return None
 
 
-def _zone_of(found: Recurrence) -> ZoneInfo:
-    zone = _zone(found.zone)
+def _zone_of(recurrence: Recurrence) -> ZoneInfo:
+    zone = _zone(recurrence.zone)
     if zone is None:  # the template was written where the zone was known
-        raise CronSimError(f"the time zone {found.zone} is not known here")
+        raise CronSimError(f"the time zone {recurrence.zone} is not known here")
     return zone
 
 
@@ -143,20 +143,21 @@ def _seconds(local: datetime, zone: ZoneInfo, *, every_hour: bool) -> tuple[int,
     return (first, again) if every_hour and first < again else (first,)
 
 
-def _counted(found: Recurrence, start: datetime, *, reverse: bool = False) -> Iterator[tuple[int, ...]]:
+def _counted(recurrence: Recurrence, start: datetime, *, reverse: bool = False) -> Iterator[tuple[int, ...]]:
     """For each local time of the recurrence after (or before) one: when it counts, in seconds since 1970."""
-    zone, cron = _zone_of(found), CronSim(_NAMED.get(found.cron.lower(), found.cron), start, reverse=reverse)
+    zone = _zone_of(recurrence)
+    cron = CronSim(_NAMED.get(recurrence.cron.lower(), recurrence.cron), start, reverse=reverse)
     every_hour = len(cron.hours) == 24
     return (seconds for local in cron if (seconds := _seconds(local, zone, every_hour=every_hour)))
 
 
-def _times(found: Recurrence, after: int) -> Iterator[int]:
+def _times(recurrence: Recurrence, after: int) -> Iterator[int]:
     """The times after one, in their order."""
-    zone, last = _zone_of(found), after // 1000
+    zone, last = _zone_of(recurrence), after // 1000
     # Before clocks are put back, local times that are past come again.
     start = min(_local(last, zone), _local(last + 86_400, zone) - _DAY)
     coming: list[int] = []
-    for seconds in _counted(found, start):
+    for seconds in _counted(recurrence, start):
         for second in seconds:
             heappush(coming, second)
         while coming and coming[0] <= seconds[0]:
@@ -165,12 +166,12 @@ def _times(found: Recurrence, after: int) -> Iterator[int]:
                 yield second * 1000
 
 
-def following(found: Recurrence, after: int) -> int | None:
+def following(recurrence: Recurrence, after: int) -> int | None:
     """The first time after one; None: there is none."""
-    return next(_times(found, after), None)
+    return next(_times(recurrence, after), None)
 
 
-class Plan(NamedTuple):
+class OccurrencePlan(NamedTuple):
     """What to do about a template."""
 
     times: list[int]
@@ -181,7 +182,7 @@ class Plan(NamedTuple):
     """When to look again; 0: never."""
 
 
-def plan(found: Recurrence, dealt: int, now: int, not_before: int = 0) -> Plan:
+def plan(recurrence: Recurrence, dealt: int, now: int, not_before: int = 0) -> OccurrencePlan:
     """What to do now about a template whose times are dealt with up to ``dealt``.
 
     Args:
@@ -189,22 +190,22 @@ def plan(found: Recurrence, dealt: int, now: int, not_before: int = 0) -> Plan:
     """
     since = max(dealt, min(not_before - 1, now))
     times: list[int] = []
-    if found.missed == "all":
-        times = list(takewhile(lambda time: time <= now, islice(_times(found, since), PORTION)))
+    if recurrence.missed == "all":
+        times = list(takewhile(lambda time: time <= now, islice(_times(recurrence, since), PORTION)))
         if len(times) == PORTION:
-            return Plan(times, times[-1], now)
+            return OccurrencePlan(times, times[-1], now)
     else:
-        times = _latest(found, since, now)
-        if found.missed == "skip":
+        times = _latest(recurrence, since, now)
+        if recurrence.missed == "skip":
             times = [time for time in times if time >= now - LATE_MS]
     dealt = max(dealt, now)  # the store's clock may have been put back
-    return Plan(times, dealt, following(found, max(dealt, not_before - 1)) or 0)
+    return OccurrencePlan(times, dealt, following(recurrence, max(dealt, not_before - 1)) or 0)
 
 
-def _latest(found: Recurrence, since: int, now: int) -> list[int]:
+def _latest(recurrence: Recurrence, since: int, now: int) -> list[int]:
     """The last time after ``since`` and not after ``now``, if there is one."""
-    local = _local(now // 1000, _zone_of(found)) + timedelta(seconds=1)
-    for seconds in islice(_counted(found, local, reverse=True), 1):
-        passed = takewhile(lambda time: time <= now, _times(found, max(since, seconds[0] * 1000 - 1)))
+    local = _local(now // 1000, _zone_of(recurrence)) + timedelta(seconds=1)
+    for seconds in islice(_counted(recurrence, local, reverse=True), 1):
+        passed = takewhile(lambda time: time <= now, _times(recurrence, max(since, seconds[0] * 1000 - 1)))
         return list(deque(passed, maxlen=1))
     return []

@@ -39,34 +39,34 @@ class _Refused(Protocol):
     def tokens_refused(self) -> int: ...
 
 
-def packed(given: Usage | None, field: str) -> Used | bool:
+def packed(usage: Usage | None, field: str) -> Used | bool:
     """What was used, for scripts; False: nothing.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field.
     """
-    if given is None:
+    if usage is None:
         return False
-    model = (given.model or "").strip()
+    model = (usage.model or "").strip()
     if len(model) > MAX_MODEL:
         raise invalid(f"{field}.model", f"must be at most {MAX_MODEL} characters")
     if any(ord(letter) < 32 for letter in model):
         raise invalid(f"{field}.model", "must be one line of text")
-    if given.cached_tokens > given.input_tokens:
+    if usage.cached_tokens > usage.input_tokens:
         raise invalid(f"{field}.cachedTokens", "must be at most inputTokens, of which they are a part")
-    parts = given.input_tokens, given.output_tokens, given.cached_tokens, given.cost_micro_usd, given.wall_ms
+    parts = usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cost_micro_usd, usage.wall_ms
     if max(parts) > MOST_AT_ONCE:
         raise invalid(field, f"its numbers must be at most {MOST_AT_ONCE}")
     return (*parts, model) if any(parts) else False
 
 
-def not_counted(given: _Refused, field: str) -> tuple[int, int] | bool:
+def not_counted(note: _Refused, field: str) -> tuple[int, int] | bool:
     """Micro-USD and tokens that are only told of, for scripts; False: nothing.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field.
     """
-    parts = given.cost_refused, given.tokens_refused
+    parts = note.cost_refused, note.tokens_refused
     for name, part in zip(("costRefused", "tokensRefused"), parts, strict=True):
         if not 0 <= part <= MOST_AT_ONCE:
             raise invalid(f"{field}.{name}", f"must be from 0 to {MOST_AT_ONCE}")
@@ -78,15 +78,15 @@ def asked(used: Sequence[Used | bool]) -> tuple[object, ...]:
     return (list(used),) if any(used) else ()
 
 
-def limits(given: Budget | None) -> str:
+def limits(budget: Budget | None) -> str:
     """A budget as items store it, '' for none.
 
     Raises:
         ToolFailure: VALIDATION_ERROR: it has no limit.
     """
-    if given is None:
+    if budget is None:
         return ""
-    parts = given.cost_micro_usd, given.tokens, given.wall_ms
+    parts = budget.cost_micro_usd, budget.tokens, budget.wall_ms
     if parts == (None, None, None):
         raise invalid("budget", "needs at least one of costMicroUsd, tokens and wallMs; null removes it")
     return ",".join("" if part is None else str(part) for part in parts)
@@ -125,28 +125,28 @@ def sum_parts(text: str | None) -> list[int]:
     return [int(part) for part in (text or _NOTHING).split(",")]
 
 
-def spent_budget(told: Mapping[str, Any]) -> SpentBudget:
+def spent_budget(spent: Mapping[str, Any]) -> SpentBudget:
     """A spent budget in results, as ``lua/usage/budgets.lua`` tells of it."""
-    of_an_item = told["of"] == "item"
+    of_an_item = spent["of"] == "item"
     return SpentBudget(
-        scope=told["of"],
-        item_id=dashed(told["name"]) if of_an_item else UNSET,
-        name=UNSET if of_an_item else told["name"],
-        period="day" if told["day"] else "total",
-        measure=MEASURES[told["measure"] - 1],
-        limit=told["limit"],
-        used=told["used"],
+        scope=spent["of"],
+        item_id=dashed(spent["name"]) if of_an_item else UNSET,
+        name=UNSET if of_an_item else spent["name"],
+        period="day" if spent["day"] else "total",
+        measure=MEASURES[spent["measure"] - 1],
+        limit=spent["limit"],
+        used=spent["used"],
     )
 
 
-def why_exhausted(told: Mapping[str, Any]) -> str:
+def why_exhausted(spent: Mapping[str, Any]) -> str:
     """A sentence that names a spent budget."""
-    measure, name = MEASURES[told["measure"] - 1], told["name"]
+    measure, name = MEASURES[spent["measure"] - 1], spent["name"]
     agents = f"of the agent{'s' if name.endswith('*') else ''} {name!r}"
-    whose = {"item": f"of item {dashed(name)}" if told["of"] == "item" else "", "agent": agents}
-    period = " for today (UTC)" if told["day"] else ""
-    named = whose.get(told["of"], f"of the project {name!r}")
-    return f"the budget {named}{period} is spent: {told['used']:,} of {told['limit']:,} {_UNITS[measure]}"
+    whose = {"item": f"of item {dashed(name)}" if spent["of"] == "item" else "", "agent": agents}
+    period = " for today (UTC)" if spent["day"] else ""
+    named = whose.get(spent["of"], f"of the project {name!r}")
+    return f"the budget {named}{period} is spent: {spent['used']:,} of {spent['limit']:,} {_UNITS[measure]}"
 
 
 def packed_budgets(budgets: Budgets | None) -> tuple[dict[str, Any], Any]:
@@ -165,7 +165,7 @@ def _periods(periods: Periods) -> tuple[list[int] | bool, list[int] | bool]:
     return _limits(periods.day), _limits(periods.total)
 
 
-def _limits(given: Limits | None) -> list[int] | bool:
-    if given is None:
+def _limits(limits: Limits | None) -> list[int] | bool:
+    if limits is None:
         return False
-    return [-1 if part is None else part for part in (given.cost_micro_usd, given.tokens, given.wall_ms)]
+    return [-1 if part is None else part for part in (limits.cost_micro_usd, limits.tokens, limits.wall_ms)]

@@ -40,7 +40,7 @@ class QuestionPage(NamedTuple):
     rows: list[OpenQuestion]
 
 
-class _Row(NamedTuple):
+class _OpenRow(NamedTuple):
     """An ``OpenQuestion`` as it is stored."""
 
     item: str
@@ -95,7 +95,7 @@ class _AnsweredRow(NamedTuple):
     asker: str
 
 
-_LIST = Script(LIBRARY, "list_questions", tuple[int, str, list[_Row]])
+_LIST = Script(LIBRARY, "list_questions", tuple[int, str, list[_OpenRow]])
 _ANSWERED = Script(LIBRARY, "list_answers", tuple[str, list[_AnsweredRow]])
 
 
@@ -144,6 +144,6 @@ def _answered(row: _AnsweredRow) -> AnsweredQuestion:
     )
 
 
-def _question(row: _Row) -> OpenQuestion:
+def _question(row: _OpenRow) -> OpenQuestion:
     actor, verification = stored_actor(row.actor), stored_verification(row.verification)
     return OpenQuestion(*row[:5], actor, verification, row.asked_at)

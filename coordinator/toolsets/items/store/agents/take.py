@@ -25,7 +25,7 @@ PLACED = -1
 """``renew_ms`` for a claim that this very call has placed."""
 
 
-class Begun(msgspec.Struct, frozen=True):
+class HeldItem(msgspec.Struct, frozen=True):
     """What an agent is told of the item that it holds."""
 
     included: Included
@@ -48,7 +48,7 @@ class Taken(msgspec.Struct, array_like=True):
     ``begin`` also ``held`` or ``more``."""
     start: Advanced | Literal[False]
     """Of the item that was claimed."""
-    begun: Begun | None = None
+    begun: HeldItem | None = None
     """Of ``begin``, if the agent has an item."""
 
 
@@ -68,7 +68,7 @@ class Reported(msgspec.Struct, array_like=True):
     """Of the note that was written; or who holds the item."""
     drained: str = ""
     told: dict[str, Any] | Literal[False] = False
-    """Of a note: why its agent is to stop, as in ``Begun``."""
+    """Of a note: why its agent is to stop, as in ``HeldItem``."""
 
 
 _TAKE = Script(LIBRARY, "take_next", Taken, rest=SETTLE)

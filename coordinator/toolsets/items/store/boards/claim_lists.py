@@ -17,7 +17,7 @@ HeldBackList = Literal["abandoned", "quarantined", "retries", "postponed", "due"
 time, and those of them of which it has passed; templates."""
 
 
-class Claim(NamedTuple):
+class LiveClaim(NamedTuple):
     row: Row
     known_as: str
     """What its agent is, as ``Agent.known_as``."""
@@ -36,7 +36,7 @@ class Claims(NamedTuple):
     """How many were looked at: if fewer than ``live``, those that end soonest, and the list may lack others."""
     total: int
     """How many are in the list."""
-    claims: list[Claim]
+    claims: list[LiveClaim]
 
 
 class HeldBack(NamedTuple):
