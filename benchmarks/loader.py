@@ -25,8 +25,8 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.idempotency import NO_KEY
-from coordinator.toolsets.items.contract.resources import GivenResource
 from coordinator.toolsets.items.contract.specs import ItemSpec
+from coordinator.toolsets.items.field_types.resources import GivenResource
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.items import NewItem, new_item
 from coordinator.toolsets.items.rules.schema import SchemaSource

@@ -6,7 +6,7 @@ import htpy
 from htpy import Node, span
 
 from coordinator.console.parts import chip, number
-from coordinator.toolsets.items.contract.usage import UsageSum
+from coordinator.toolsets.items.field_types.usage import UsageSum
 from coordinator.toolsets.items.rules.resources import for_people
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage.budgets import shown_limits

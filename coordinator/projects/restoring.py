@@ -21,7 +21,7 @@ from coordinator.projects.dumping import WRITTEN
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
-from coordinator.toolsets.items.contract.due_times import Recurs
+from coordinator.toolsets.items.field_types.due_times import Recurs
 from coordinator.toolsets.items.rules.items import Fields, NewItem
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource

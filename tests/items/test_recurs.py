@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Store, keys
-from coordinator.toolsets.items.contract.due_times import Recurs
+from coordinator.toolsets.items.field_types.due_times import Recurs
 from coordinator.toolsets.items.rules.times.recurrence import PORTION, Recurrence, following, plan, recurrence
 from tests.items.attempts import must_be_sound
 from tests.items.client import Client, Json

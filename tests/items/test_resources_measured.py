@@ -11,7 +11,7 @@ from coordinator.metrics import MemoryCells, Recording
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.items.audit.resources import Numbers, at_nodes
-from coordinator.toolsets.items.contract.resources import GivenResource
+from coordinator.toolsets.items.field_types.resources import GivenResource
 from coordinator.toolsets.items.live.metrics import ItemMetrics
 from coordinator.toolsets.items.metrics.resources import CAPACITY, HELD, LEFT, RESERVATIONS, WAITED, WAITING
 from coordinator.toolsets.items.metrics.usage import AGENT_BUDGET, PROJECT_BUDGET, TODAY_COST, TODAY_TOKENS

@@ -12,13 +12,12 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
 from coordinator.store.record_layout import CLASS_SIZE
-from coordinator.toolsets.items.rules.classes import best_first
+from coordinator.toolsets.items.rules.classes import Ranked, best_first
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.blocked import BlockedStore
 from coordinator.toolsets.items.store.context import ContextStore
 from coordinator.toolsets.items.store.dependencies import DependencyStore
-from coordinator.toolsets.items.store.ranked import Ranked
 from tests.items.client import Client, Json, fresh_id
 from tests.support.between import after, before
 

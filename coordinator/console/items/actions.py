@@ -32,12 +32,12 @@ from coordinator.console.parts import number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, region_element
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.caller import BUDGETS
-from coordinator.toolsets.items.contract.base import PHASES, PRIORITIES
 from coordinator.toolsets.items.contract.context import ItemContextResult
 from coordinator.toolsets.items.contract.dependencies import THRESHOLDS
 from coordinator.toolsets.items.contract.included import IncludedNote
 from coordinator.toolsets.items.contract.query import FullItem
-from coordinator.toolsets.items.contract.usage import BudgetLimits
+from coordinator.toolsets.items.field_types.base import PHASES, PRIORITIES
+from coordinator.toolsets.items.field_types.usage import BudgetLimits
 from coordinator.toolsets.items.fields import FIELDS, Box
 from coordinator.toolsets.items.rules.results import JSON
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES

@@ -13,9 +13,9 @@ from coordinator.console.items.actions import QUESTION, answer_opener, note_open
 from coordinator.console.markdown import LONGEST, markdown
 from coordinator.console.parts import ago, chip, number, plain, role
 from coordinator.console.view import Asked, Row, Rows
-from coordinator.toolsets.items.contract.base import PHASES
 from coordinator.toolsets.items.contract.context import FullContextResult, SchemaNote
 from coordinator.toolsets.items.contract.included import IncludedItem, IncludedNote
+from coordinator.toolsets.items.field_types.base import PHASES
 from coordinator.toolsets.items.rules.results import JSON
 from coordinator.toolsets.items.rules.times.instants import instant
 

@@ -10,7 +10,7 @@ from htpy import Node, div, span
 from coordinator.console.parts import chip, item_link, number, plain
 from coordinator.console.uses import amount, bar, share_text
 from coordinator.console.view import Asked
-from coordinator.toolsets.items.contract.usage import MEASURES, UsageSum
+from coordinator.toolsets.items.field_types.usage import MEASURES, UsageSum
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.resources import for_people
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES

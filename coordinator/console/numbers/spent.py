@@ -14,7 +14,7 @@ from coordinator.console.view import Asked
 from coordinator.settings.sections.budgets import Periods
 from coordinator.store import keys
 from coordinator.toolsets.items.contract.claims import HeldBack
-from coordinator.toolsets.items.contract.usage import UsageSum
+from coordinator.toolsets.items.field_types.usage import UsageSum
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage.budgets import shown_limits
 from coordinator.toolsets.items.rules.usage.shares import Share, budget_of_agent, share_of

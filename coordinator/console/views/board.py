@@ -16,7 +16,7 @@ from coordinator.console.numbers.spent import NOTHING, held, whose
 from coordinator.console.parts import number, plain, role
 from coordinator.console.view import Asked, Region, Rendered, Rows, View, region_element, region_head
 from coordinator.errors import ToolFailure
-from coordinator.toolsets.items.contract.base import PRIORITIES, ROLES
+from coordinator.toolsets.items.field_types.base import PRIORITIES, ROLES
 from coordinator.toolsets.items.rules.board import STATES, Wanted
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.store.boards.windows import recent_page

@@ -8,6 +8,7 @@ scores, items are counted by counting a range, and a change of state is a new sc
 same Lua script as its cause and all consequences.
 
 ``fields`` has all fields of an item: their types and limits, how they are stored, shown, written out and asked for.
+``field_types`` is what these and the contract are made of.
 ``contract`` has the structs of arguments and results, ``rules`` the pure functions, ``store`` the calls of the scripts,
 and ``tools`` what joins them. A tool is under the same name in each: ``items`` (manage_items), ``query`` (query_items),
 ``notes`` and ``dependencies`` (manage and query), ``trees`` (create_work_tree, complete_tree), ``transitions``

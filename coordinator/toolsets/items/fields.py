@@ -33,10 +33,10 @@ from coordinator.toolsets.canonical import (
     meant,
 )
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract.base import PRIORITIES, ROLES, Count, IsoTime
-from coordinator.toolsets.items.contract.due_times import Recurring, Recurs
-from coordinator.toolsets.items.contract.resources import GivenResource, Resource
-from coordinator.toolsets.items.contract.usage import Budget, BudgetLimits, ItemUsage
+from coordinator.toolsets.items.field_types.base import PRIORITIES, ROLES, Count, IsoTime
+from coordinator.toolsets.items.field_types.due_times import Recurring, Recurs
+from coordinator.toolsets.items.field_types.resources import GivenResource, Resource
+from coordinator.toolsets.items.field_types.usage import Budget, BudgetLimits, ItemUsage
 
 MAX_TITLE = 500
 MAX_SUMMARY = 2000
@@ -134,7 +134,7 @@ class Field(NamedTuple):
         return self.flag.names or ("--" + self.attribute.replace("_", "-"),)
 
 
-# --- types: what callers give of a field, and what results show of it. All other aliases are in contract/base.py.
+# --- types: what callers give of a field, and what results show of it. All other aliases are in field_types/base.py.
 
 GivenText = str | None | UnsetType
 _UNCHANGED = UNCHANGED_BY_NULL | UNCHANGED_BY_BLANK

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from coordinator.toolsets.actor import KINDS, MAX_ID
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base
+from coordinator.toolsets.items.field_types import base
 
 STATES = ("holding", "waiting", "idle")
 

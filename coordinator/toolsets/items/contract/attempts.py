@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import UNSET, UnsetType
 
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base
+from coordinator.toolsets.items.field_types import base
 
 COUNTED = ("failed", "gave_up", "hopeless")
 """Why an agent releases an item, for reasons that count as attempts."""

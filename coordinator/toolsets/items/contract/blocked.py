@@ -7,8 +7,8 @@ from typing import Annotated
 from msgspec import UNSET, UnsetType
 
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base
 from coordinator.toolsets.items.contract.dependencies import EffectiveUnblockRole, UnblockAt
+from coordinator.toolsets.items.field_types import base
 from coordinator.toolsets.pages import DEFAULT_LIMIT, Limit, Offset
 
 

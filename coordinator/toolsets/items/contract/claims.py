@@ -10,11 +10,12 @@ from coordinator.settings.sections.resources import MOST_DEMANDS
 from coordinator.toolsets.actor import FILLED_BY_CALLER, Actor
 from coordinator.toolsets.canonical import NOT_COMPARED, UNORDERED, meant
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base, included
+from coordinator.toolsets.items.contract import included
 from coordinator.toolsets.items.contract.attempts import REASONS
 from coordinator.toolsets.items.contract.dependencies import Blocker
-from coordinator.toolsets.items.contract.resources import GivenResource, Resource
-from coordinator.toolsets.items.contract.usage import GivenUsage, SpentBudget
+from coordinator.toolsets.items.field_types import base
+from coordinator.toolsets.items.field_types.resources import GivenResource, Resource
+from coordinator.toolsets.items.field_types.usage import GivenUsage, SpentBudget
 
 MAX_WAIT_MS = 60_000
 ORDERS = ("priority", "oldest", "newest")

@@ -8,13 +8,14 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.items import fields
-from coordinator.toolsets.items.contract import base, included
+from coordinator.toolsets.items.contract import included
 from coordinator.toolsets.items.contract.attempts import HeldAttempts
 from coordinator.toolsets.items.contract.claims import HeldBack
 from coordinator.toolsets.items.contract.dependencies import Blocker
 from coordinator.toolsets.items.contract.query import ChildCounts
-from coordinator.toolsets.items.contract.resources import Resource
 from coordinator.toolsets.items.contract.transitions import ItemTransition, MissingKeys
+from coordinator.toolsets.items.field_types import base
+from coordinator.toolsets.items.field_types.resources import Resource
 from coordinator.toolsets.pages import Offset
 from coordinator.toolsets.waiting_reads import After, Waited, WaitMs
 

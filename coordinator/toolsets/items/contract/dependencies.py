@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.canonical import SHARED, meant
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base
+from coordinator.toolsets.items.field_types import base
 from coordinator.toolsets.pages import DEFAULT_LIMIT, Limit, Offset
 
 TYPES = ("BLOCKS", "IS_BLOCKED_BY", "RELATES_TO")

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base
 from coordinator.toolsets.items.contract.notes import Note, NoteFormat
 from coordinator.toolsets.items.contract.query import FullItem
+from coordinator.toolsets.items.field_types import base
 
 PARTS = ("item", "notes", "results")
 MAX_CHARS = 60_000

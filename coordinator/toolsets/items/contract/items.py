@@ -9,8 +9,8 @@ from msgspec import UNSET, UnsetType
 from coordinator.toolsets.canonical import NOT_COMPARED
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.items import fields
-from coordinator.toolsets.items.contract import base
 from coordinator.toolsets.items.contract.specs import ItemSpec
+from coordinator.toolsets.items.field_types import base
 
 
 class ManageItems(base.Arguments, kw_only=True):

@@ -8,9 +8,9 @@ from msgspec import UNSET, UnsetType
 
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.items import fields
-from coordinator.toolsets.items.contract import base
 from coordinator.toolsets.items.contract.claims import HeldBack, Selector
 from coordinator.toolsets.items.contract.dependencies import Blocker
+from coordinator.toolsets.items.field_types import base
 
 GivenRole = Annotated[str | None, doc("Default queue.", enum=["queue", "work", "review", "blocked", None])]
 GivenParents = Annotated[

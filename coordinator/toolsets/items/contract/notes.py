@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, UnsetType
 from coordinator.toolsets.actor import REFUSED_ALONE, Actor, ActorEcho, Verification
 from coordinator.toolsets.canonical import STATED_BLANK
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base
-from coordinator.toolsets.items.contract.usage import GivenUsage
+from coordinator.toolsets.items.field_types import base
+from coordinator.toolsets.items.field_types.usage import GivenUsage
 
 NOTE_ROLES = base.PHASES
 

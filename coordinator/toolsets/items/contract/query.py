@@ -8,9 +8,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.items import fields
-from coordinator.toolsets.items.contract import base
 from coordinator.toolsets.items.contract.attempts import AttemptCounts, Attempts
 from coordinator.toolsets.items.contract.transitions import ItemTransition
+from coordinator.toolsets.items.field_types import base
 
 OPERATIONS = ("get", "search", "overview")
 SORT_FIELDS = ("title", "priority", "complexity", "createdAt", "modifiedAt", "dueAt")

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from coordinator.toolsets.canonical import UNORDERED, meant
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.items import fields
-from coordinator.toolsets.items.contract import base
+from coordinator.toolsets.items.field_types import base
 
 
 class ItemSpec(base.Arguments, kw_only=True):

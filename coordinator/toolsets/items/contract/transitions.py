@@ -8,9 +8,9 @@ from msgspec import UNSET, UnsetType
 
 from coordinator.toolsets.actor import Actor, ActorEcho, Verification
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base
 from coordinator.toolsets.items.contract.dependencies import Blocker
-from coordinator.toolsets.items.contract.usage import GivenUsage
+from coordinator.toolsets.items.field_types import base
+from coordinator.toolsets.items.field_types.usage import GivenUsage
 
 TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
 ERROR_CODES = ("not_claim_holder", "stale_fence", "resource_busy", "rejected_by_policy")

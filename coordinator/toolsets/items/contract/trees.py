@@ -8,7 +8,6 @@ from msgspec import UNSET, UnsetType
 
 from coordinator.toolsets.canonical import meant
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base
 from coordinator.toolsets.items.contract.dependencies import (
     DependencyId,
     DependencyType,
@@ -17,6 +16,7 @@ from coordinator.toolsets.items.contract.dependencies import (
     UnblockAt,
 )
 from coordinator.toolsets.items.contract.specs import TreeChild, TreeItem
+from coordinator.toolsets.items.field_types import base
 
 COMPLETIONS = ("complete", "cancel")
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from coordinator.store.record_layout import CLASS_SIZE, STATES
-
-if TYPE_CHECKING:
-    from coordinator.toolsets.items.store.ranked import Ranked
 
 READY, HELD, ABANDONED, WAITING, PARENT, _, PARENT_LEFT, APART = range(STATES)
 """Of each role. PARENT and PARENT_LEFT would be ready and abandoned, but have open children. APART is there in shared
@@ -23,6 +20,20 @@ OF_ROLE = {"queue": "qQ1pk", "work": "wWa2xXl", "review": "rRA3m", "blocked": "b
 children (in queue and work), available to agents with certain capabilities."""
 MAYBE_BLOCKED = {"blocked": "bB4n", "queue": "1Q", "work": "2W", "review": "3R"}
 """The classes of a role that may have blocked items, including held ones: a held item may wait too."""
+
+
+class Ranked(NamedTuple):
+    """The items of one class."""
+
+    size: int
+    """How many items the class has."""
+    flat: list[str]
+    """Ids and scores in turn, best first."""
+
+    @property
+    def cut(self) -> bool:
+        """Whether the class has more items than are listed."""
+        return 2 * self.size > len(self.flat)
 
 
 def best_of_each(classes: Iterable[Ranked], roles: Iterable[str]) -> Iterator[Iterator[str]]:

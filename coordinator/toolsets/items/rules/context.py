@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.settings.sections.work import NoteSettings
-from coordinator.toolsets.items.contract.base import NoteProgress
 from coordinator.toolsets.items.contract.context import GateStatus, SchemaNote
+from coordinator.toolsets.items.field_types.base import NoteProgress
 from coordinator.toolsets.items.rules.dependencies.graph import unsatisfied
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, expected, phase
 

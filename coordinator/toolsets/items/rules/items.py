@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.specs import ItemSpec, TreeChild, TreeItem
-from coordinator.toolsets.items.contract.usage import Budget
+from coordinator.toolsets.items.field_types.usage import Budget
 from coordinator.toolsets.items.fields import FIELDS
 from coordinator.toolsets.items.rules import values
 from coordinator.toolsets.items.rules.kinds import FORMS

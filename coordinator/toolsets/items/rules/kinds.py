@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator.toolsets.items.contract.resources import GivenResource
-from coordinator.toolsets.items.contract.usage import Budget
+from coordinator.toolsets.items.field_types.resources import GivenResource
+from coordinator.toolsets.items.field_types.usage import Budget
 from coordinator.toolsets.items.fields import FIELDS, Field, Kind
 from coordinator.toolsets.items.rules import resources, values
 from coordinator.toolsets.items.rules.ids import dashed

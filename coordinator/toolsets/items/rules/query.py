@@ -10,8 +10,8 @@ from msgspec import UNSET, UnsetType
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store.record_layout import NO_COMPLEXITY, RANK_EPOCH
-from coordinator.toolsets.items.contract.base import ROLES
 from coordinator.toolsets.items.contract.query import CLAIM_STATUSES, MAX_LIMIT, SORT_FIELDS, QueryItems
+from coordinator.toolsets.items.field_types.base import ROLES
 from coordinator.toolsets.items.fields import FIELDS, MAX_TITLE
 from coordinator.toolsets.items.rules.classes import OF_ROLE
 from coordinator.toolsets.items.rules.kinds import FORMS

@@ -18,7 +18,7 @@ from coordinator.settings.sections.resources import (
     Limit,
     excess,
 )
-from coordinator.toolsets.items.contract.resources import GivenResource, Resource
+from coordinator.toolsets.items.field_types.resources import GivenResource, Resource
 
 MODES = {"exclusive": "x", "shared": "s"}
 _NAMES = {letter: mode for mode, letter in MODES.items()}

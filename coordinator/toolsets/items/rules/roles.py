@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coordinator.errors import invalid
-from coordinator.toolsets.items.contract.base import PHASES
+from coordinator.toolsets.items.field_types.base import PHASES
 
 ROLE_NAMES = ("queue", "work", "review", "terminal", "blocked")
 ROLE_CODES = {name: code for code, name in enumerate(ROLE_NAMES)}

@@ -23,7 +23,7 @@ from coordinator.settings.sections.attempts import Attempts
 from coordinator.settings.sections.budgets import Budgets
 from coordinator.settings.sections.resources import Demand
 from coordinator.settings.sections.work import NoteSettings
-from coordinator.toolsets.items.contract.base import ExpectedNote, NoteProgress
+from coordinator.toolsets.items.field_types.base import ExpectedNote, NoteProgress
 from coordinator.toolsets.items.rules.resources import ResourceConfig
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
 from coordinator.toolsets.items.rules.usage.budgets import packed_budgets

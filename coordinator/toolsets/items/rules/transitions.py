@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
@@ -27,8 +28,30 @@ from coordinator.toolsets.items.rules.usage.budgets import Used
 from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.timestamp import iso
 
-if TYPE_CHECKING:
-    from coordinator.toolsets.items.store.transitions import Advanced
+
+class Advanced(msgspec.Struct, array_like=True):
+    """What became of a transition."""
+
+    id: str
+    reason: str
+    """Why it was refused; '': it was applied."""
+    from_role: int
+    to_role: int
+    label: str | bool
+    cascades: list[Any]
+    """Of an applied transition: (id, title, role before, role after, applied, missing notes, their phases) of each
+    parent of the cascade. Of a refused one, by ``reason``: for ``dependencies`` (blocker, role, role that it must
+    reach) of each; for ``gate`` missing notes and their phases; for ``claim`` when it expires, whether no actor was
+    given, and whether an older fence was; for ``result`` the role to which the transition leads, because it does not
+    end the item; for ``resource_busy`` what the item demands and is not free."""
+    unblocked: list[tuple[str, str]]
+    """Id and title."""
+    title: str
+    filled: Filled
+    verification: str = ""
+    """As recorded."""
+    blocked_again: list[str] = []
+    """Ids of items that got one more unsatisfied blocker; some of them may have lost another one."""
 
 
 def check_one_actor(transitions: Sequence[Transition]) -> None:

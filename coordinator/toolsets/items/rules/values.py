@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import invalid
-from coordinator.toolsets.items.contract.base import ROLES
+from coordinator.toolsets.items.field_types.base import ROLES
 from coordinator.toolsets.items.fields import MAX_TAGS, MAX_TITLE, MAX_TYPE
 from coordinator.toolsets.items.rules import json_text
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of

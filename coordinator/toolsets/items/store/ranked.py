@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from coordinator.store import Script, ScriptFailure
+from coordinator.toolsets.items.rules.classes import Ranked
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.store.base import LIBRARY, BaseStore
-
-
-class Ranked(NamedTuple):
-    """The items of one class."""
-
-    size: int
-    """How many items the class has."""
-    flat: list[str]
-    """Ids and scores in turn, best first."""
-
-    @property
-    def cut(self) -> bool:
-        """Whether the class has more items than are listed."""
-        return 2 * self.size > len(self.flat)
-
 
 _RANKED = Script(LIBRARY, "ranked_ids", list[Ranked])
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from coordinator.store import Script, Store, keys
-from coordinator.toolsets.items.contract.usage import BudgetLimits, UsageSum
+from coordinator.toolsets.items.field_types.usage import BudgetLimits, UsageSum
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage.budgets import shown_limits, shown_sum, sum_parts

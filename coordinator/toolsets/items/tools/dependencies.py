@@ -6,7 +6,6 @@ from msgspec import UNSET
 
 from coordinator.errors import invalid
 from coordinator.toolsets import pages
-from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.dependencies import (
     DIRECTIONS,
     CreateDependenciesResult,
@@ -17,6 +16,7 @@ from coordinator.toolsets.items.contract.dependencies import (
     QueryDependencies,
     QueryDependenciesResult,
 )
+from coordinator.toolsets.items.field_types.base import Failure
 from coordinator.toolsets.items.rules.dependencies import edges as rules
 from coordinator.toolsets.items.rules.dependencies import graph
 from coordinator.toolsets.items.rules.dependencies.edges import edge_type

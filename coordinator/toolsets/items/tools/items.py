@@ -10,7 +10,6 @@ from msgspec import UNSET
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.caller import BUDGETS
-from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.edits import EditItems
 from coordinator.toolsets.items.contract.items import (
     CreatedItem,
@@ -21,6 +20,7 @@ from coordinator.toolsets.items.contract.items import (
     UpdateItemsResult,
 )
 from coordinator.toolsets.items.contract.specs import ItemSpec
+from coordinator.toolsets.items.field_types.base import Failure
 from coordinator.toolsets.items.live.expiring import Expiring
 from coordinator.toolsets.items.rules import items as rules
 from coordinator.toolsets.items.rules import values

@@ -15,7 +15,6 @@ from coordinator.toolsets.actor import (
     stored_actor,
     stored_verification,
 )
-from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.notes import (
     NOTE_ROLES,
     DeleteNotesResult,
@@ -28,6 +27,7 @@ from coordinator.toolsets.items.contract.notes import (
     UpsertNotesResult,
     WrittenNote,
 )
+from coordinator.toolsets.items.field_types.base import Failure
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
 from coordinator.toolsets.items.rules.notes import check_key
 from coordinator.toolsets.items.rules.refusals import refused

@@ -8,7 +8,7 @@ from typing import Any
 from cronsim import CronSimError
 from msgspec import UNSET, Struct
 
-from coordinator.toolsets.items.contract.due_times import Recurring
+from coordinator.toolsets.items.field_types.due_times import Recurring
 from coordinator.toolsets.items.fields import FIELDS
 from coordinator.toolsets.items.rules.kinds import FORMS
 from coordinator.toolsets.items.rules.times.recurrence import following, stored

@@ -12,12 +12,12 @@ from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_ke
 from coordinator.toolsets.actor import Actor, Distrusted, checked, stored_actor, stored_verification
 from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.canonical import canonical
-from coordinator.toolsets.items.contract.base import Ancestor
 from coordinator.toolsets.items.contract.claims import HeldBack
 from coordinator.toolsets.items.contract.dependencies import ManageDependencies
 from coordinator.toolsets.items.contract.items import ManageItems
 from coordinator.toolsets.items.contract.notes import ManageNotes
 from coordinator.toolsets.items.contract.trees import CompleteTree, CreateWorkTree
+from coordinator.toolsets.items.field_types.base import Ancestor
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid, to_inner
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store.base import Changed

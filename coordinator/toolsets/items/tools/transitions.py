@@ -18,8 +18,9 @@ from coordinator.toolsets.items.rules import transitions as rules
 from coordinator.toolsets.items.rules.ids import is_uuid, parse
 from coordinator.toolsets.items.rules.results import Given, given
 from coordinator.toolsets.items.rules.roles import one_of
+from coordinator.toolsets.items.rules.transitions import Advanced
 from coordinator.toolsets.items.rules.usage.budgets import Used, packed
-from coordinator.toolsets.items.store.transitions import Advanced, TransitionStore
+from coordinator.toolsets.items.store.transitions import TransitionStore
 from coordinator.toolsets.items.tools.shared import check_signed
 from coordinator.toolsets.metrics import count_conflict
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool

@@ -8,7 +8,6 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import attributed, attribution, checked
-from coordinator.toolsets.items.contract.base import ExpectedNote
 from coordinator.toolsets.items.contract.specs import TreeItem
 from coordinator.toolsets.items.contract.trees import (
     CompletedItem,
@@ -21,6 +20,7 @@ from coordinator.toolsets.items.contract.trees import (
     TreeEdge,
     TreeNode,
 )
+from coordinator.toolsets.items.field_types.base import ExpectedNote
 from coordinator.toolsets.items.live.expiring import Expiring
 from coordinator.toolsets.items.rules import trees as rules
 from coordinator.toolsets.items.rules.dependencies.edges import Edge, mark, unblock_at

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base
 from coordinator.toolsets.items.contract.claims import MAX_WAIT_MS, HeldBack
 from coordinator.toolsets.items.contract.included import NotesLeft, NotesTotal, ResultsLeft, ResultsTotal
-from coordinator.toolsets.items.contract.usage import Usage
+from coordinator.toolsets.items.field_types import base
+from coordinator.toolsets.items.field_types.usage import Usage
 
 WAIT_MS = 45_000
 TTL_SECONDS = 900

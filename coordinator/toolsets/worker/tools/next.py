@@ -12,12 +12,12 @@ from coordinator.toolsets.items.contract.claims import Selector
 from coordinator.toolsets.items.metrics.claims import CLAIMS
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.rules.transitions import Advanced
 from coordinator.toolsets.items.rules.usage.budgets import why_exhausted
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store.agents.presence import Claimant, claimant
 from coordinator.toolsets.items.store.agents.take import PLACED, HeldItem, Taken, TakeStore, waiting_key
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply
-from coordinator.toolsets.items.store.transitions import Advanced
 from coordinator.toolsets.items.tools import ClaimServices
 from coordinator.toolsets.items.tools.included import rendered
 from coordinator.toolsets.items.tools.shared import held_back

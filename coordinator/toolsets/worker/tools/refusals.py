@@ -11,9 +11,9 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.rules.dependencies.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import dashed, no_such_item
 from coordinator.toolsets.items.rules.schema import SchemaConfig
+from coordinator.toolsets.items.rules.transitions import Advanced
 from coordinator.toolsets.items.rules.usage.budgets import why_exhausted
 from coordinator.toolsets.items.store.agents.take import Reported
-from coordinator.toolsets.items.store.transitions import Advanced
 from coordinator.toolsets.worker.tools.shown import notes_by_key
 
 _ENDED = {

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from msgspec import UNSET, UnsetType
 
 from coordinator.settings.sections.work import NoteSettings
-from coordinator.toolsets.items.contract.base import PHASES
 from coordinator.toolsets.items.contract.included import BlockerResult, IncludedItem, IncludedNote
+from coordinator.toolsets.items.field_types.base import PHASES
 from coordinator.toolsets.items.rules.included import Parts
 from coordinator.toolsets.items.rules.schema import Filled, SchemaConfig, phase
 from coordinator.toolsets.worker.contract.work import (

@@ -3,7 +3,7 @@ purpose:   Lists the ids of the best items of some classes, among all items or o
 guarantee: O(log n + limit) for each class; items with expired claims stay in their class.
 args:      parent class_list limit
            parent = id or '' for all items; class_list = letters (classes.lua)
-reply:     for each class Ranked (store/ranked.py)
+reply:     for each class Ranked (rules/classes.py)
 errors:    NOT_FOUND
 --]]
 local classes = require 'classes'

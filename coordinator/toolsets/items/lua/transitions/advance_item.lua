@@ -7,7 +7,7 @@ args:      request run.events_max run.terms run.config run.labels changes
            labels = packed {trigger -> label}; changes = packed
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0, result: {text, '' or 'json',
            id for a new note} or false, what was used, for `usage.add`}; the last two may be missing
-reply:     list of Advanced (store/transitions.py). If the first transitions change items with very many edges or tags,
+reply:     list of Advanced (rules/transitions.py). If the first transitions change items with very many edges or tags,
            it ends early; the caller sends the rest
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.dependencies import THRESHOLDS, TYPES, DependencySpec, ManageDependencies
+from coordinator.toolsets.items.field_types.base import Failure
 from coordinator.toolsets.items.rules.ids import parse
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES, one_of

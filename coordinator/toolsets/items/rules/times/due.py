@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coordinator.errors import invalid
-from coordinator.toolsets.items.contract.due_times import Recurs
+from coordinator.toolsets.items.field_types.due_times import Recurs
 from coordinator.toolsets.items.rules.times.instants import instant
 from coordinator.toolsets.items.rules.times.recurrence import recurrence
 from coordinator.toolsets.timestamp import iso

@@ -24,7 +24,7 @@ import msgspec
 from cronsim import CronSim, CronSimError
 
 from coordinator.errors import invalid
-from coordinator.toolsets.items.contract.due_times import MISSED, OVERLAP, Recurs
+from coordinator.toolsets.items.field_types.due_times import MISSED, OVERLAP, Recurs
 from coordinator.toolsets.items.rules.roles import one_of
 
 MAX_EXPRESSION = 200

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
 from coordinator.settings.sections.budgets import Budgets, Limits, Periods
-from coordinator.toolsets.items.contract.usage import (
+from coordinator.toolsets.items.field_types.usage import (
     MEASURES,
     MOST_AT_ONCE,
     Budget,

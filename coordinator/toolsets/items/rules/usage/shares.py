@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import UnsetType
 
 from coordinator.settings.sections.budgets import Budgets, Limits, Periods
-from coordinator.toolsets.items.contract.usage import MEASURES, BudgetLimits, UsageSum
+from coordinator.toolsets.items.field_types.usage import MEASURES, BudgetLimits, UsageSum
 
 
 class Share(NamedTuple):

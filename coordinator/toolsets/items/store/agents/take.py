@@ -13,12 +13,13 @@ from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.rules.transitions import Advanced
 from coordinator.toolsets.items.rules.usage.budgets import Used
 from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore, Further
 from coordinator.toolsets.items.store.included import Included
-from coordinator.toolsets.items.store.transitions import Advanced, TransitionStore
+from coordinator.toolsets.items.store.transitions import TransitionStore
 
 _QUEUE = 0
 PLACED = -1

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from coordinator.settings.sections.resources import KEY_LENGTH, MOST_UNITS
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base
+from coordinator.toolsets.items.field_types import base
 
 _MODES = ["exclusive", "shared"]
 _KEY = {"minLength": 1, "maxLength": KEY_LENGTH}

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from coordinator.settings.sections.budgets import MOST
 from coordinator.toolsets.canonical import meant
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract import base
+from coordinator.toolsets.items.field_types import base
 
 MOST_AT_ONCE = 10**12
 """Of each number in one report."""

@@ -1,0 +1,1 @@
+"""Bases and types that the contracts of the items toolset and its table of fields are made of."""
