@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.flows.contract import base
-from coordinator.toolsets.waiting_reads import Waited, WaitMs
+from coordinator.toolsets.waiting.reads import Waited, WaitMs
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100

@@ -8,7 +8,7 @@ from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.flows.tools import changes, create, reads
 from coordinator.toolsets.flows.tools.documents import documents
 from coordinator.toolsets.tool import Services, Toolset
-from coordinator.toolsets.waiting_reads import WaitingReads
+from coordinator.toolsets.waiting.reads import WaitingReads
 
 INSTRUCTIONS = (
     "Workflows of steps that run in the background: workflow_create returns an id, workflow_get shows how "

@@ -10,7 +10,6 @@ from msgspec import UNSET
 from coordinator.errors import invalid
 from coordinator.steps.results import shortened
 from coordinator.toolsets import pages
-from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.flows.contract.base import WORKFLOW_STATUSES
 from coordinator.toolsets.flows.contract.reads import (
     MAX_LIMIT,
@@ -29,7 +28,8 @@ from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, un
 from coordinator.toolsets.flows.tools.waits import WatchedFlows, met
 from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Complete, Completed, Criticality, Reply, Tool
-from coordinator.toolsets.waiting_reads import WaitingReads, check, waited
+from coordinator.toolsets.waiting.reads import WaitingReads, check, waited
+from coordinator.toolsets.waiting.tasks import waiting_read
 
 _LIST = (
     "List workflows with their status, newest first. A list that looks for few among very many may stop before it has "

@@ -10,7 +10,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_approve
 from coordinator.toolsets.flows.rules.spec import unpack
 from coordinator.toolsets.flows.store.flows import FlowStore
-from coordinator.toolsets.waiting_reads import WaitingReads, version
+from coordinator.toolsets.waiting.reads import WaitingReads, version
 
 _OPEN = ("running", "paused")
 _SHOWN = ("running", "done", "failed", "cancelled")

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.gateway.contract import base
 from coordinator.toolsets.request_id import RequestId
-from coordinator.toolsets.waiting_reads import After, Waited, WaitMs
+from coordinator.toolsets.waiting.reads import After, Waited, WaitMs
 
 WAITS_FOR = ("ended", "attention", "changed")
 

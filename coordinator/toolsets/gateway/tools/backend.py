@@ -23,7 +23,7 @@ from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, AuditStore
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from coordinator.toolsets.gateway.store.servers import ServerStore
 from coordinator.toolsets.tool import Services
-from coordinator.toolsets.waiting_reads import WaitingReads
+from coordinator.toolsets.waiting.reads import WaitingReads
 
 _log = structlog.get_logger(__name__)
 

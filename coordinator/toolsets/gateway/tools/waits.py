@@ -10,7 +10,7 @@ from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
 from coordinator.toolsets.gateway.snapshot import Snapshot
-from coordinator.toolsets.waiting_reads import WaitingReads, version
+from coordinator.toolsets.waiting.reads import WaitingReads, version
 
 
 class WatchedInstances:

@@ -11,7 +11,6 @@ from coordinator.steps.states import owner_of_caller
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.canonical import canonical
 from coordinator.toolsets.deferral import Pending, Stopped
-from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.gateway.apart import apart
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.contract.workflow import WAITS_FOR, Get, ResultPage, Start, Submit, WorkflowAnswer
@@ -33,7 +32,8 @@ from coordinator.toolsets.questions import Answer as Answered
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.slots import slot_of
 from coordinator.toolsets.tool import AGENT_HEADER, Call, Criticality, Deferral, Reply, Tool
-from coordinator.toolsets.waiting_reads import Waited, check, waited
+from coordinator.toolsets.waiting.reads import Waited, check, waited
+from coordinator.toolsets.waiting.tasks import waiting_read
 
 _START = (
     "Start a workflow at its initial state. To use a single capability, pass definitionId proxy_default and input "

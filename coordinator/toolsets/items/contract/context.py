@@ -17,7 +17,7 @@ from coordinator.toolsets.items.contract.transitions import ItemTransition, Miss
 from coordinator.toolsets.items.field_types import base
 from coordinator.toolsets.items.field_types.resources import Resource
 from coordinator.toolsets.pages import Offset
-from coordinator.toolsets.waiting_reads import After, Waited, WaitMs
+from coordinator.toolsets.waiting.reads import After, Waited, WaitMs
 
 
 class GetContext(base.Arguments, kw_only=True):

@@ -9,7 +9,7 @@ from coordinator.feed.cursor import entry_of, epoch_of
 from coordinator.feed.subjects import Moment, Reading, SubjectSource
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.store.base import LIBRARY
-from coordinator.toolsets.waiting_reads import marked
+from coordinator.toolsets.waiting.reads import marked
 
 
 class _Reading(NamedTuple):

@@ -37,7 +37,7 @@ from coordinator.toolsets.items.tools import (
 from coordinator.toolsets.items.tools import next as next_tools
 from coordinator.toolsets.items.tools.documents import documents
 from coordinator.toolsets.tool import Services, Toolset
-from coordinator.toolsets.waiting_reads import WaitingReads
+from coordinator.toolsets.waiting.reads import WaitingReads
 
 INSTRUCTIONS = instructions("work")
 

@@ -11,7 +11,6 @@ from msgspec import UNSET
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets import pages
 from coordinator.toolsets.caller import HOLDERS
-from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.items.contract.agents import AgentsResult
 from coordinator.toolsets.items.contract.context import (
     AbandonedItem,
@@ -50,7 +49,8 @@ from coordinator.toolsets.items.tools.said import Showing
 from coordinator.toolsets.items.tools.shared import ancestors, held_back, names, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
-from coordinator.toolsets.waiting_reads import WaitingReads, check, waited
+from coordinator.toolsets.waiting.reads import WaitingReads, check, waited
+from coordinator.toolsets.waiting.tasks import waiting_read
 
 _SHOWN = Showing(ItemContextResult)
 _ACTIVE = ("work", "review")

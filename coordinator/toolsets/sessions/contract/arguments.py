@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from coordinator.toolsets.actor import Actor
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.waiting_reads import After, WaitMs
+from coordinator.toolsets.waiting.reads import After, WaitMs
 
 MAX_AGENT = 200
 MAX_NAME = 200

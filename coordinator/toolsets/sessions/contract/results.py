@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.waiting_reads import Waited
+from coordinator.toolsets.waiting.reads import Waited
 
 
 class Result(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -21,7 +21,7 @@ from coordinator.toolsets.sessions.rules.signer import Signer
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import SessionState, SessionStore
 from coordinator.toolsets.tool import Call, Reply, Services
-from coordinator.toolsets.waiting_reads import WaitingReads
+from coordinator.toolsets.waiting.reads import WaitingReads
 
 _log = structlog.get_logger(__name__)
 

@@ -11,7 +11,6 @@ from msgspec import UNSET, UnsetType, msgpack
 
 from coordinator.definitions import TERMINALS, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.sessions.contract import arguments as limits
 from coordinator.toolsets.sessions.contract import results
 from coordinator.toolsets.sessions.contract.arguments import WAITS_FOR, BySession, GetStatus, GetTrace, NextActivity
@@ -21,7 +20,8 @@ from coordinator.toolsets.sessions.store.sessions import Cut, SessionState, Stat
 from coordinator.toolsets.sessions.tools.backend import Backend, behind, drifted, in_json, loaded, meta, refuse
 from coordinator.toolsets.sessions.tools.waits import WatchedSessions, met
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
-from coordinator.toolsets.waiting_reads import check, waited
+from coordinator.toolsets.waiting.reads import check, waited
+from coordinator.toolsets.waiting.tasks import waiting_read
 
 _NEXT = (
     "The orchestrator's tool: validates the transition to another activity, makes it, and returns the new token; in "

@@ -7,7 +7,7 @@ from functools import partial
 from coordinator.errors import ToolFailure
 from coordinator.feed.subjects import Met, Reading
 from coordinator.toolsets.sessions.store.sessions import SessionState, SessionStore, StatusDetail
-from coordinator.toolsets.waiting_reads import WaitingReads, version
+from coordinator.toolsets.waiting.reads import WaitingReads, version
 
 
 class WatchedSessions:

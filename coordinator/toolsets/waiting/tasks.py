@@ -1,4 +1,4 @@
-"""Waiting reads (``waiting_reads.py``) as tasks: whether the wait is over is read when the client asks for it.
+"""Waiting reads (``reads.py``) as tasks: whether the wait is over is read when the client asks for it.
 
 So a task holds no connection and no process.
 """
@@ -14,7 +14,7 @@ import msgspec
 from coordinator.toolsets import deferral
 from coordinator.toolsets.deferral import DAY_MS, Pending, lasts_ms
 from coordinator.toolsets.tool import Call, Deferral, Reply, Tool
-from coordinator.toolsets.waiting_reads import Waited, wait_ms, waits
+from coordinator.toolsets.waiting.reads import Waited, wait_ms, waits
 
 
 def waiting_read(tool: Tool, about: Callable[[Any], str] = lambda _: "") -> Tool:
