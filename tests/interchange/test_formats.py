@@ -576,7 +576,7 @@ def test_long_lines_and_yaml_bombs_are_refused() -> None:
     with pytest.raises(ImportProblem, match="line 1 has more than"):
         beads.read(b'{"id":"' + b"x" * MOST_BYTES + b'"}\n')
     bomb = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
-    for text in (bomb, "[" * 1_000, "a: !!python/object/apply:os.system ['true']", "a: b: c", "x" * 2_000_000):
+    for text in (bomb, "- " * 1_000, "a: !!python/object/apply:os.system ['true']", "a: b: c", "x" * 2_000_000):
         with pytest.raises(ValueError, match=r"\S"):
             safe_yaml(text)
 
