@@ -322,9 +322,9 @@ COMMANDS: dict[str, Command] = {
         "coordinator.cli.audit_log:tail",
         """Print what operators have done, in the console and by commands: when, who, what, why, and what came of it.
 
-        That is what people change in the console, and drains, ended claims, answered approvals, and changes of
-        workflows and webhooks by commands. `unknown` is what is being done, or was interrupted. The last 10,000
-        events of the fleet are kept.
+        That is what people change in the console, and by commands: drains, ended claims, answered approvals, changes
+        of workflows and webhooks, copied, moved and restored projects, accepted stores. `unknown` is what is being
+        done, or was interrupted. The last 10,000 events of the fleet are kept.
         """,
         ("fleet audit-log tail", "fleet audit-log tail -n 50 --project default --json"),
     ),

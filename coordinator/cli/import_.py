@@ -16,7 +16,7 @@ from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.items.arguments import AsJson, item
 from coordinator.cli.items.completing import ids
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import print_as, print_json
 from coordinator.client import Fleet
 from coordinator.interchange.files import read_regular
 from coordinator.interchange.formats import backlog, beads, github, jira, linear, markdown, taskmaster
@@ -57,26 +57,28 @@ def import_(
         str | None, Parameter(help="Name of the source, where there are several of a format. Default: the format.")
     ] = None,
     parent: Annotated[str | None, Parameter(help="Put everything below this item.", completer=ids)] = None,
-    close_missing: Annotated[
-        bool, Parameter(negative="", help="Cancel items that the source does not have any more.")
-    ] = False,
-    write_ids: Annotated[
-        bool, Parameter(negative="", help="Of markdown: write an identity to each task of FILE first.")
-    ] = False,
+    close_missing: Annotated[bool, Parameter(help="Cancel items that the source does not have any more.")] = False,
+    write_ids: Annotated[bool, Parameter(help="Of markdown: write an identity to each task of FILE first.")] = False,
     skip_unreadable: Annotated[
-        bool, Parameter(negative="", help="Of backlog: leave out files that cannot be read; else they stop the import.")
+        bool, Parameter(help="Of backlog: leave out files that cannot be read; else they stop the import.")
     ] = False,
     redis_url: Annotated[
         str | None, Parameter(help="Of fleet: its Redis. Default: that of the fleet on the data directory.")
     ] = None,
-    dry_run: Annotated[bool, Parameter(negative="", help="Change nothing; say what would be done and lost.")] = False,
+    dry_run: Annotated[bool, Parameter(help="Change nothing; say what would be done and lost.")] = False,
+    reason: Annotated[
+        str | None, Parameter(help="Of fleet: why, for the log of what operators do (`fleet audit-log tail`).")
+    ] = None,
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
     if format == "fleet":
         if map or unknown or source or parent or close_missing or write_ids or skip_unreadable or dry_run:
             raise CommandFailed("--format fleet: a project is restored as it was, without options", Exit.USAGE)
-        return _restore(file, redis_url, json, at)
+        _restore(file, redis_url, reason, json, at)
+        return Exit.OK
+    if reason is not None:
+        raise CommandFailed("--reason: goes with --format fleet; others are calls of the tools", Exit.USAGE)
     name = source or format
     if not _NAME.fullmatch(name):
         raise CommandFailed("--source must be 1 to 80 of a-z, 0-9 and . _ -", Exit.USAGE)
@@ -118,28 +120,16 @@ def import_(
     return Exit.FAILED if report.refused else Exit.OK
 
 
-def _restore(file: str, redis_url: str | None, json: bool, at: Connection) -> int:
+def _restore(file: str, redis_url: str | None, reason: str | None, json: bool, at: Connection) -> None:
     # Here, because it imports the store and the toolset, which other formats do not need.
     from coordinator.cli.projects.operating import restore_project
 
-    done = asyncio.run(restore_project(at, redis_url, file, _say))
-    if json:
-        print_json(done)
-    else:
-        print(
-            f"restored into project {at.project}: {counted(done.items, 'item')}, {counted(done.notes, 'note')}, "
-            f"{counted(done.dependencies, 'dependency', 'dependencies')}, {counted(done.transitions, 'transition')}"
-        )
-    return Exit.OK
+    done, said = asyncio.run(restore_project(at, redis_url, file, reason, _say))
+    print_as(done, [said], json)
 
 
 def _read(format: str, file: str, write_ids: bool, skip_unreadable: bool, dry_run: bool) -> Source:
-    """Reads the source.
-
-    Raises:
-        CommandFailed: it cannot be read.
-        ImportProblem: it is malformed.
-    """
+    """Reads the source, or raises CommandFailed; it may be malformed (ImportProblem)."""
     if format == "backlog":
         if file == "-":
             raise CommandFailed("--format backlog: give the folder, not stdin", Exit.USAGE)

@@ -11,12 +11,7 @@ from coordinator.interchange.model import ImportProblem
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Opens a file for reading.
-
-    Raises:
-        ImportProblem: it is no regular file; reading a pipe, for example, could wait forever for a writer.
-        OSError: it cannot be opened.
-    """
+    """Opens a file for reading, but no pipe or the like: that could wait forever for a writer."""
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
     found = os.fstat(file.fileno())
     if not stat.S_ISREG(found.st_mode) and not os.path.samestat(found, os.stat(os.devnull)):
@@ -26,13 +21,6 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_regular(path: Path, most: int = -1) -> bytes:
-    """The content of a file, or its first bytes.
-
-    Args:
-        most: how many bytes at most; -1: all.
-
-    Raises:
-        ImportProblem, OSError: as ``open_regular``.
-    """
+    """The content of a file, or its first ``most`` bytes; raises as ``open_regular``."""
     with open_regular(path) as file:
         return file.read(most)

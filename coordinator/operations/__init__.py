@@ -9,8 +9,8 @@ too (``calls``).
 All go through ``record`` (``log``), which keeps who acts, what, why and with which outcome. ``AuditLog`` is the only
 reader: of ``fleet audit-log tail`` and of the console's page System. Neither knows how the store keeps the records.
 
-A new operation is a function in the module of its subject. What only one way has, such as pausing a webhook, can stay
-there, and calls ``record``.
+A new operation is a function in the module of its subject. What only one way has, such as pausing a webhook or copying
+a project, can stay there, and calls ``record``.
 """
 
 from coordinator.operations.log import Act, AuditLog, Record, Result, outcome_of, record

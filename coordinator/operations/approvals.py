@@ -63,6 +63,5 @@ async def answer_approval(
 
 
 def _closed(one: Answered) -> Result:
-    """An approval is not answered again."""
     how = f"by {one.by} with {one.answer}" if one.answer else "without an answer"
     return Result("refused", f"it is {one.status} already, {how}")

@@ -12,14 +12,7 @@ _BEFORE, _NOT_BEFORE = "it was drained already", "it was not drained"
 
 
 async def drain_processes(by: Operator, scope: str, *, end: bool = False) -> Result:
-    """Processes take no new work until that is ended; or it is. ``drained`` are all scopes in force.
-
-    Args:
-        scope: as ``Drains`` has it.
-
-    Raises:
-        ToolFailure: the scope is malformed, or no process is in it; and as ``Store.run`` says.
-    """
+    """Processes take no new work until that is ended; or it is. ``drained`` are all scopes in force."""
     drains, unchanged = Drains(by.store), _NOT_BEFORE if end else _BEFORE
     if not end:
         await _check_runs(drains, scope)

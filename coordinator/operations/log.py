@@ -123,8 +123,6 @@ def _packed(by: Operator, act: Act, outcome: Outcome, detail: str = "") -> bytes
 
 
 class Who(msgspec.Struct, frozen=True):
-    """Who has acted."""
-
     id: str
     kind: str
     """As that of actors: mostly ``user``."""
@@ -134,15 +132,11 @@ class Who(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What an act was about."""
-
     type: str
     id: str
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A record of the log."""
-
     at: int
     """In ms of the store's clock."""
     project: str
@@ -183,12 +177,7 @@ class AuditLog:
         return sorted(found.values(), key=lambda one: tuple(map(int, one.entry.split("-"))))[-count:]
 
     async def follow(self, after: str = "0-0", project: str = "") -> AsyncGenerator[Record, None]:
-        """Records as they come, without end. A note is held back until its act is settled, or for a minute.
-
-        Args:
-            after: ``Record.entry`` of the last one that is known.
-            project: only those about it.
-        """
+        """Records as they come, from ``after`` on. A note is held back until its act is settled, or for a minute."""
         held, told = dict[bytes, float](), set[bytes]()
         while True:
             page = await self._entries("XRANGE", f"({after}", "+")

@@ -15,11 +15,7 @@ MAX_REASON = 500
 
 
 def given_reason(given: str | None, *, needed: bool = False) -> str:
-    """Why an operator acts, in one piece; empty: they do not say.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR: it is too long, or blank where one was given or is needed.
-    """
+    """Why an operator acts, in one piece; empty: they do not say. Refused if it is too long, blank or missing."""
     reason = (given or "").strip()
     if len(reason) > MAX_REASON or not (reason or (given is None and not needed)):
         raise invalid("reason", f"must be 1 to {MAX_REASON} characters, not blank")
@@ -27,8 +23,6 @@ def given_reason(given: str | None, *, needed: bool = False) -> str:
 
 
 class Operator(NamedTuple):
-    """An operator who acts."""
-
     store: Store
     settings: Settings
     actor: Trusted
@@ -42,9 +36,7 @@ class Operator(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Who they are."""
         return self.actor.id
 
     def key(self, action: str, *what: Any) -> IdempotencyKey:
-        """The idempotency key of an act."""
         return keyed(self.id, self.request or None, action, *what)

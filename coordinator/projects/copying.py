@@ -61,22 +61,16 @@ class End(NamedTuple):
 
     @property
     def store(self) -> Store:
-        """The store itself."""
         return self.fencing.store
 
     @property
     def identity(self) -> str:
-        """The identity of the store."""
         return self.store.identity.known
 
 
 @asynccontextmanager
 async def turn(*ends: End) -> AsyncIterator[None]:
-    """Makes this the only command that copies a project of these stores.
-
-    Raises:
-        ProjectProblem: another one does.
-    """
+    """Makes this the only command that copies a project of these stores. Raises ProjectProblem: another one does."""
     me = secrets.token_hex(8)
     leases = [LeaderLeases(end.store) for end in ends]
     deadline = time.monotonic() + LEASE_MS / 1000 + 1
@@ -109,7 +103,6 @@ class Copy:
     Args:
         passing: the target's store again.
         deletes: whether the project is moved, and deleted at the source.
-        say: gets progress in words.
         signing: the settings of the source's signing keys.
     """
 
@@ -303,11 +296,7 @@ class Copy:
     # --- step 4
 
     async def _continue(self, identity: str, there: str, its_state: str, known: bool) -> str:
-        """Does the rest of a move that was interrupted after the copy was complete.
-
-        Args:
-            known: whether it is known that it went to this target.
-        """
+        """Does the rest of a move that was interrupted after the copy was complete."""
         self._id = identity
         if its_state == "arriving" and there == identity:
             self._say("the copy is complete: continuing")
@@ -455,11 +444,7 @@ async def _renew_keys(here: Keys) -> None:
 
 
 async def accept(end: End, project: str) -> str:
-    """Serves what a store has of a project that it refuses; returns what was done.
-
-    Raises:
-        ProjectProblem: it is served already, or half of it may be here.
-    """
+    """Serves what a store has of a project that it refuses; returns what was done."""
     identity, state = await end.fencing.found(project)
     if state in ("leaving", "reserved", "arriving"):
         raise ProjectProblem(

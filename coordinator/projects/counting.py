@@ -25,8 +25,6 @@ _LOGS = (keys.events, keys.transitions, keys.gate_audit)
 
 
 class Counted(NamedTuple):
-    """One project."""
-
     project: str
     shard: int
     """The number of the shard that has it, 0 where there is one server; -1: none has it."""
@@ -41,8 +39,6 @@ class Counted(NamedTuple):
 
 
 class Projects(NamedTuple):
-    """What is found in a store."""
-
     rows: list[Counted]
     """By name."""
     unseen: list[str]

@@ -32,16 +32,14 @@ WRITTEN = [
 _MOMENT = Script(LIBRARY, "read_moment", list[Any])
 _SLICE = 50
 _ROWS = 500
-_TYPES = {"B": "BLOCKS", "I": "IS_BLOCKED_BY", "R": "RELATES_TO"}
+DEPENDENCIES = {"B": "BLOCKS", "I": "IS_BLOCKED_BY", "R": "RELATES_TO"}
+CAME_BY = {"1": "cascade", "2": "quarantine"}
+AFTER_CHILDREN = {"2": "permanent", "3": "offered"}
 _pack = msgspec.msgpack.Encoder().encode
 
 
 async def dump(store: Store, project: str) -> AsyncIterator[native.Line]:
-    """The lines of a project, without the end.
-
-    Raises:
-        ToolFailure: the store does not answer, or no project can have this name.
-    """
+    """The lines of a project, without the end."""
     while not await store.run(SETTLE, project):
         pass
     yield native.Project(version=native.VERSION, project=project, exported_at=now())
@@ -65,22 +63,25 @@ async def dump(store: Store, project: str) -> AsyncIterator[native.Line]:
 
 async def _in_order(store: Store, project: str) -> list[str]:
     """The ids of all items, parents before children, in the order of their creation."""
-    found: dict[str, tuple[int, int]] = {}
+    places: dict[str, tuple[int, int]] = {}
+    for part in _slices(list({item async for item in all_ids(store, project)}), _ROWS):
+        replies = await _moment(store, project, [("HMGET", f"{keys.item.suffix}:{item}", "w", "d") for item in part])
+        for item, (record, depth) in zip(part, replies, strict=True):
+            if record:
+                places[item] = (int(depth or 0), records.parsed(record).created)
+    return sorted(places, key=lambda item: (*places[item], item))
+
+
+async def all_ids(store: Store, project: str) -> AsyncIterator[str]:
+    """The ids of all items of a project, in no order; those that are changed meanwhile may come twice."""
     for scope in ("p", "c"):
         cursor: bytes | str = "0"
         while True:
             cursor, flat = await store.command("ZSCAN", keys.ranked.key(project, scope), cursor, "COUNT", _ROWS)
-            found.update(dict.fromkeys((one.decode() for one in flat[::2]), (0, 0)))
+            for item in flat[::2]:
+                yield item.decode()
             if cursor == b"0":
                 break
-    for part in _slices(list(found), _ROWS):
-        replies = await _moment(store, project, [("HMGET", f"{keys.item.suffix}:{one}", "w", "d") for one in part])
-        for one, (record, depth) in zip(part, replies, strict=True):
-            if not record:
-                del found[one]
-            else:
-                found[one] = (int(depth or 0), records.parsed(record).created)
-    return sorted(found, key=lambda one: (*found[one], one))
 
 
 async def _moment(store: Store, project: str, reads: Sequence[Sequence[str]]) -> list[Any]:
@@ -129,8 +130,8 @@ def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quaranti
     line.previous_role = ROLE_NAMES[int(fields["pr"])] if "pr" in fields else UNSET  # type: ignore[assignment]
     line.usage = sums.shown(fields["us"]) if "us" in fields else UNSET
     line.usage_below = sums.shown(fields["ub"]) if "ub" in fields else UNSET
-    line.came_by = {"1": "cascade", "2": "quarantine"}.get(fields.get("u", ""), UNSET)  # type: ignore[assignment]
-    line.after_children = {"2": "permanent", "3": "offered"}.get(fields.get("ch", ""), UNSET)  # type: ignore[assignment]
+    line.came_by = CAME_BY.get(fields.get("u", ""), UNSET)  # type: ignore[assignment]
+    line.after_children = AFTER_CHILDREN.get(fields.get("ch", ""), UNSET)  # type: ignore[assignment]
     line.quarantined_at = UNSET if quarantined is False else iso(int(float(quarantined)))
     line.last_attempts = [_attempt(row) for row in msgspec.json.decode(texts.get("a", "[]"))]
     line.last_transition = state.entry or UNSET
@@ -191,13 +192,13 @@ async def _edges(store: Store, project: str, ids: Sequence[str], there: set[str]
     for one, flat in zip(ids, replies, strict=True):
         for field, value in _pairs(flat).items():
             code, other, mark = field[0], field[1:], value[32:]
-            if code in _TYPES and other in there:
+            if code in DEPENDENCIES and other in there:
                 found.append(
                     native.Dependency(
                         id=dashed(value[:32]),
                         from_item_id=dashed(one),
                         to_item_id=dashed(other),
-                        type=_TYPES[code],  # type: ignore[arg-type]
+                        type=DEPENDENCIES[code],  # type: ignore[arg-type]
                         unblock_at=UNSET if mark == "-" else ROLE_NAMES[int(mark)],  # type: ignore[arg-type]
                     )
                 )

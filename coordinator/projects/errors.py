@@ -9,3 +9,7 @@ class ProjectProblem(Exception):
 
 class NotPossible(ProjectProblem):
     """What was asked for does not fit the project or the stores, and will not later."""
+
+
+class BadFile(NotPossible):
+    """The file of a project is wrong; the text may quote it."""

@@ -42,12 +42,7 @@ Say = Callable[[str], None]
 
 
 async def move(address: Address, store: Store, project: str, to: int, say: Say) -> str:
-    """Moves a project to the shard with a number; returns what was done.
-
-    Raises:
-        ProjectProblem: it cannot be moved now.
-        ToolFailure, StoreError: the store does not answer.
-    """
+    """Moves a project to the shard with a number; returns what was done."""
     return await _Move(address, store, project, to, say).run()
 
 
@@ -58,7 +53,6 @@ class _Move:
         self._facts = ClusterFacts(nodes=[])
 
     async def run(self) -> str:
-        """As ``move``."""
         source, target = await self._look()
         if self._slot in (slot_of(keys.FLEET), slot_of(keys.QUEUE)):
             self._say("the slot of the project also has keys of the fleet")
@@ -87,11 +81,7 @@ class _Move:
     # --- what there is
 
     async def _look(self) -> tuple[NodeFacts, NodeFacts]:
-        """The primaries that have the slot and shall have it.
-
-        Raises:
-            ProjectProblem: the cluster is not in order.
-        """
+        """The primaries that have the slot and shall have it. Raises ProjectProblem: the cluster is not in order."""
         self._facts = facts = await read_cluster(self._address, NODE_SECONDS)
         primaries = facts.primaries
         if self._to not in {node.shard for node in primaries}:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.interchange.formats.lines import MOST_BYTES
-from coordinator.interchange.model import ImportProblem
+from coordinator.projects.errors import BadFile
 from coordinator.toolsets.items.contract.specs import ItemSpec
 from coordinator.toolsets.items.fields import FIELDS, Field, Kind
 
@@ -240,35 +240,26 @@ def schema() -> dict[str, Any]:
 
 
 def lines(file: BinaryIO) -> Iterator[Line]:
-    """The lines of a file, checked against the schema, their order, and what they name.
-
-    Raises:
-        ImportProblem: a line is wrong, or the file is cut off.
-    """
+    """The lines of a file, checked against the schema, their order, and what they name; raises BadFile."""
     items, kind, number = set[str](), -1, 0
     while raw := file.readline(MOST_BYTES + 1):
         number += 1
         if len(raw) > MOST_BYTES:
-            raise ImportProblem(f"line {number} has more than {MOST_BYTES} bytes")
+            raise BadFile(f"line {number} has more than {MOST_BYTES} bytes")
         try:
             line = _decode(raw)
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise ImportProblem(f"line {number}: {error}") from None
+            raise BadFile(f"line {number}: {error}") from None
         if problem := _problem(line, kind, number, items):
-            raise ImportProblem(f"line {number}: {problem}")
+            raise BadFile(f"line {number}: {problem}")
         kind = _ORDER[type(line)]
         yield line
     if kind != _ORDER[End]:
-        raise ImportProblem(f"the file is cut off after line {number}: its end is missing")
+        raise BadFile(f"the file is cut off after line {number}: its end is missing")
 
 
 def _problem(line: Line, before: int, number: int, items: set[str]) -> str:
-    """What is wrong with a line; empty: nothing.
-
-    Args:
-        before: the kind of the line before.
-        items: the ids of the items so far.
-    """
+    """What is wrong with a line after one of the kind ``before``; empty: nothing."""
     kind = _ORDER[type(line)]
     if before == -1 and kind != 0:
         return "the first line must be the project"

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
-from coordinator.interchange.model import ImportProblem
 from coordinator.projects import native, sums
-from coordinator.projects.dumping import WRITTEN
+from coordinator.projects.dumping import AFTER_CHILDREN, CAME_BY, DEPENDENCIES, WRITTEN, all_ids
+from coordinator.projects.errors import BadFile, NotPossible
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
@@ -37,11 +37,9 @@ T = TypeVar("T")
 _BATCH = 1_000
 _EDGES = 150
 _BYTES = 2_000_000
-_SCAN = 1_000
 _TOLD = 20_000
-_CODES = {"BLOCKS": "B", "IS_BLOCKED_BY": "I", "RELATES_TO": "R"}
-_CAME_BY = {"cascade": "1", "quarantine": "2"}
-_AFTER_CHILDREN = {"permanent": "2", "offered": "3"}
+_CODES = {word: code for table in (DEPENDENCIES, CAME_BY, AFTER_CHILDREN) for code, word in table.items()}
+"""How the store writes words of the format; each word is in one of these tables."""
 
 
 class Restored(msgspec.Struct):
@@ -62,12 +60,12 @@ async def restore(
         file: can be read several times.
 
     Raises:
-        ImportProblem: the file is wrong, or the project has other items or usage. Nothing was written.
+        NotPossible: the file is wrong (``BadFile``), or the project has other items or usage. Nothing was written.
         ToolFailure: the store does not answer.
     """
     ids = _ids(file)
-    if strange := await _strangers(store, project, ids):
-        raise ImportProblem(
+    if strange := await anext((item async for item in all_ids(store, project) if item not in ids), ""):
+        raise NotPossible(
             f"the project {project} has other items, such as {strange}: restore into one that is empty (--project NAME)"
         )
     # Without schemas: a parent is not reopened by children that it always had.
@@ -94,11 +92,7 @@ async def restore(
 
 
 def _ids(file: BinaryIO) -> set[str]:
-    """Checks a whole file; returns the ids of its items.
-
-    Raises:
-        ImportProblem: it is wrong.
-    """
+    """Checks a whole file; returns the ids of its items. Raises BadFile: it is wrong."""
     file.seek(0)
     found = set[str]()
     for number, line in enumerate(native.lines(file), 1):
@@ -107,7 +101,7 @@ def _ids(file: BinaryIO) -> set[str]:
             try:
                 _item(line)
             except ToolFailure as failure:
-                raise ImportProblem(f"line {number}: {failure.message}") from None
+                raise BadFile(f"line {number}: {failure.message}") from None
     return found
 
 
@@ -119,32 +113,14 @@ async def _restore_usage(writer: RestoreStore, store: Store, project: str, file:
     if not rows or await store.command("EXISTS", *scopes):
         return
     if any(rows.get(field) != entry for field, entry in (await usage_entries(store, project)).items()):
-        raise ImportProblem(
+        raise NotPossible(
             f"the project {project} has usage of deleted items: restore into one that is empty (--project NAME)"
         )
     await writer.usage(project, list(rows.items()))
 
 
-async def _strangers(store: Store, project: str, ids: set[str]) -> str:
-    """An item of the project that is not among these; empty: there is none."""
-    for scope in ("p", "c"):
-        cursor: bytes | str = "0"
-        while True:
-            cursor, flat = await store.command("ZSCAN", keys.ranked.key(project, scope), cursor, "COUNT", _SCAN)
-            for one in flat[::2]:
-                if one.decode() not in ids:
-                    return str(one.decode())
-            if cursor == b"0":
-                break
-    return ""
-
-
 def _batches(
-    file: BinaryIO,
-    kind: type[native.Line],
-    made: Callable[..., T],
-    size: Callable[[T], int],
-    most: int = _BATCH,
+    file: BinaryIO, kind: type[native.Line], made: Callable[..., T], size: Callable[[T], int], most: int = _BATCH
 ) -> Iterator[list[T]]:
     """What is made of the lines of one kind, in lists of bounded size."""
     file.seek(0)
@@ -166,9 +142,9 @@ def _item(line: native.Item) -> RestoredItem:
     if line.previous_role is not UNSET:
         state["pr"] = str(ROLE_CODES[line.previous_role])
     if line.came_by is not UNSET:
-        state["u"] = _CAME_BY[line.came_by]
+        state["u"] = _CODES[line.came_by]
     if line.after_children is not UNSET:
-        state["ch"] = _AFTER_CHILDREN[line.after_children]
+        state["ch"] = _CODES[line.after_children]
     if line.attempts or line.last_attempts:
         state["an"] = str(line.attempts)
     for letter, used in (("us", line.usage), ("ub", line.usage_below)):
@@ -245,11 +221,7 @@ def _end(line: native.Item) -> tuple[str, int]:
 
 
 async def _link(linker: DependencyStore, project: str, edges: list[NewEdge]) -> int:
-    """Creates the edges that are not there yet.
-
-    Raises:
-        ToolFailure: one cannot be, as one that closes a cycle.
-    """
+    """Creates the edges that are not there yet. Raises ToolFailure: one cannot be, as one that closes a cycle."""
     while edges:
         reply = await linker.link(project, NO_KEY, edges)
         if not reply.refusals:

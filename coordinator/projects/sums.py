@@ -8,8 +8,8 @@ from datetime import date, datetime
 
 from msgspec import UNSET
 
-from coordinator.interchange.model import ImportProblem
 from coordinator.projects import native
+from coordinator.projects.errors import BadFile
 from coordinator.toolsets.items.rules.usage.sums import MOST, NONE, Sum, plus, sum_of
 
 _KINDS: dict[str, native.By] = {"d": "day", "a": "agent", "m": "model"}
@@ -18,11 +18,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def written(entries: Mapping[str, str]) -> Iterator[native.Usage]:
-    """The lines of what the store has, days first, by their names.
-
-    Args:
-        entries: the fields and values of ``usage`` (``lua/usage/usage.lua``).
-    """
+    """The lines of what the store has in ``usage`` (``lua/usage/usage.lua``), days first, by their names."""
     for letter, by in _KINDS.items():
         for field in sorted(field for field in entries if field[0] == letter):
             total, _, last = entries[field].partition(" ")
@@ -42,7 +38,7 @@ def stored(lines: Iterable[native.Line]) -> dict[str, str]:
     not have these sums.
 
     Raises:
-        ImportProblem: they are not consistent.
+        BadFile: they are not consistent.
     """
     found: dict[str, str] = {}
     totals: dict[str, Sum] = defaultdict(lambda: NONE)
@@ -56,14 +52,14 @@ def stored(lines: Iterable[native.Line]) -> dict[str, str]:
         elif isinstance(line, native.Usage):
             field = _LETTERS[line.by] + (str(_day(line.name)) if line.by == "day" else line.name)
             if field in found:
-                raise ImportProblem(f"the usage by {line.by} has {line.name!r} twice")
+                raise BadFile(f"the usage by {line.by} has {line.name!r} twice")
             found[field] = text(line.used)
             if line.by == "agent":
                 day, of_day = line.last_day or "1970-01-01", line.used_on_last_day or native.UsageSum()
                 found[field] += f" {_day(day)}:{text(of_day)}"
             totals[line.by] = plus(totals[line.by], _parts(line.used))
     if len({totals[by] for by in _LETTERS}) > 1:
-        raise ImportProblem("the usage by day, by agent and by model does not add up to the same")
+        raise BadFile("the usage by day, by agent and by model does not add up to the same")
     beyond = tuple(max(0, root - part) for root, part in zip(roots, totals["day"], strict=True))
     if any(beyond):
         for field in (f"d{exported}", "m"):
@@ -101,5 +97,5 @@ def _day(name: str) -> int:
     except ValueError:
         day = -1
     if day < 0:
-        raise ImportProblem(f"usage: {name!r} must be a day, as 2026-01-31")
+        raise BadFile(f"usage: {name!r} must be a day, as 2026-01-31")
     return day

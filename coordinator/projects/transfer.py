@@ -136,11 +136,7 @@ async def _batches(source: Keys) -> AsyncIterator[list[bytes]]:
 
 
 async def compare(source: Keys, target: Keys, had: set[bytes]) -> int:
-    """Whether the target has the keys that the source had; returns how many.
-
-    Raises:
-        ProjectProblem: it has others.
-    """
+    """Whether the target has the keys that the source had; returns how many. Raises ProjectProblem: it has others."""
     has = await target.names()
     lost = []
     for name in had - has:  # keys whose time has come since
@@ -229,12 +225,7 @@ async def _hash(store: Store, name: bytes) -> dict[bytes, bytes]:
 
 
 async def check_clocks(source: Store, target: Store, most_ms: int) -> None:
-    """Compares the clocks of both stores: expiries and fences are times of theirs.
-
-    Raises:
-        ProjectProblem: they differ.
-        ToolFailure: one does not answer.
-    """
+    """Compares the clocks of both stores: expiries and fences are times of theirs."""
     loop = asyncio.get_running_loop()
     before = loop.time()
     here, there = await asyncio.gather(source.time(), target.time())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,18 @@ def test_an_emptied_store_is_refused_until_it_is_accepted(own_server: EmbeddedSe
             found = fleet_command("doctor", "--verbose", **env)
             assert found.returncode == Exit.FAILED
             assert "store.identity" in found.stdout
-            done = fleet_command("store", "accept", **env)
+            done = fleet_command("store", "accept", "--reason", "restored", **env)
             assert done.returncode == 0, done.stderr
             wait_until_sync(lambda: "created" in create(), what="the accepted store")
             wait_until_sync(lambda: once(port, "/readyz")[0] == 200, what="readiness")
             again = fleet_command("store", "accept", **env)
             assert "is the one that the fleet has" in again.stdout
+            log = fleet_command("audit-log", "tail", "--json", "-n", "2", **env).stdout.splitlines()
+            first, second = map(json.loads, log)
+            assert first["action"] == second["action"] == "accept_store"
+            assert (first["outcome"], first["reason"]) == ("allowed", "restored")
+            assert " now, in place of " in first["detail"]
+            assert second["detail"] == again.stdout.strip()
         assert worker.end() == 0
         assert serve.end() == 0
         server.flushall()

@@ -279,6 +279,11 @@ def test_a_project_is_written_and_restored(
     code, out, err = run("import", "--format", "fleet", str(file))
     assert (code, out) == (Exit.USAGE, "")
     assert "line 5" in err
+    log = run("audit-log", "tail", "--project", f"{project}-2")[1].splitlines()
+    assert [line.split()[2:5:2] for line in log] == [["allowed", "restore_project"]] * 2 + [
+        ["refused", "restore_project"]
+    ]
+    assert log[2].endswith("  the file is wrong")
 
 
 @pytest.mark.parametrize(
@@ -294,6 +299,7 @@ def test_a_project_is_written_and_restored(
         (("import", "--format", "beads", "--skip-unreadable", os.devnull), "--skip-unreadable"),
         (("import", "--format", "beads", "--map", "/nowhere", os.devnull), "the mapping /nowhere"),
         (("import", "--format", "fleet", "--dry-run", "/"), "without options"),
+        (("import", "--format", "beads", "--reason", "x", "/"), "--reason: goes with --format fleet"),
         (("import", "--format", "fleet", "--url", "http://x", "/nowhere"), "works on the store"),
         (("import", "--format", "excel", "/"), "--format"),
         (("export", "--format", "fleet", "--project", "never-written"), "never-written"),

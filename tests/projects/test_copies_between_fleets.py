@@ -196,7 +196,12 @@ def test_agents_go_on_at_the_other_store(sites: tuple[Site, Site]) -> None:
         assert done.returncode == 0, done.stderr
         go_on([*writers, bystander])
     assert not bystander.refused
+    log = fleet_command("audit-log", "tail", "--project", "moved", "--redis-url", here.url, **env)
+    assert "allowed" in log.stdout
+    assert "copy_project  project moved" in log.stdout
+    assert "and delete it here; moved the project moved to " in log.stdout
     for site in sites:
+        assert (urlsplit(site.url).password or "") not in log.stdout
         assert (urlsplit(site.url).password or "") not in done.stdout + done.stderr
     assert any(writer.told("is being copied to") for writer in writers)
     check(writers, here, there, "moved")

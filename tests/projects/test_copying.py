@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 import redis
 from structlog.testing import capture_logs
 
+from coordinator.cli.acting import user_at_host
+from coordinator.cli.exits import Exit
 from coordinator.doctor import items as doctor
 from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, FeedReader
@@ -426,6 +429,24 @@ def test_what_cannot_be_is_explained(
     done = fleet_command("project", "copy", "nobody", "--redis-url", redis_url, *flags, **env)
     assert done.returncode == code
     assert done.stderr.startswith(f"fleet: {said}")
+
+
+def test_commands_on_whole_projects_are_in_the_audit_log(redis_url: str, project: str, tmp_path: Path) -> None:
+    env: dict[str, Any] = {"FLEET_DATA_DIR": str(tmp_path), "FLEET_REDIS_URL": redis_url}
+    for words in (("copy", project, "--abort"), ("copy", project, "--to", redis_url), ("accept", project)):
+        assert fleet_command("project", *words, "--reason", "as agreed", **env).returncode == Exit.USAGE
+    done = fleet_command("audit-log", "tail", "--json", "--project", project, **env)
+    acts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["action"], one["outcome"], one["detail"]) for one in acts] == [
+        ("abort_copy", "refused", f"no copy of the project {project} is under way"),
+        ("copy_project", "refused", "--to is the same store"),
+        ("accept_project", "refused", f"the project {project} is not refused here"),
+    ]
+    assert {(one["reason"], one["who"]["id"], one["target"]["id"]) for one in acts} == {
+        ("as agreed", user_at_host(), project)
+    }
+    blank = fleet_command("project", "accept", project, "--reason", " ", **env)
+    assert blank.stderr == "fleet: --reason: must be 1 to 500 characters, not blank\n"
 
 
 class Killed(BaseException):

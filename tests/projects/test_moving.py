@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator.errors import ToolFailure
+from coordinator.operations import AuditLog
 from coordinator.projects import moving
 from coordinator.projects.errors import ProjectProblem
 from coordinator.projects.moving import move
@@ -207,3 +208,6 @@ async def test_what_cannot_be_moved_is_refused(cluster: EmbeddedCluster, stores:
     done = fleet_command("project", "move", project, "--to", "1", "--redis-url", cluster.url)
     assert done.returncode == 0, done.stderr
     assert f"the project {project} is on shard 1" in done.stdout
+    (act,) = await AuditLog(stores[0]).last(5, project)
+    assert (act.action, act.outcome) == ("move_project", "allowed")
+    assert act.detail.startswith(f"to shard 1; the project {project} is on shard 1: ")

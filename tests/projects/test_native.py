@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.interchange.model import ImportProblem
 from coordinator.projects import native
+from coordinator.projects.errors import BadFile, NotPossible
 from coordinator.projects.restoring import Restored, restore
 from coordinator.settings import Settings
 from coordinator.store import Store
@@ -249,7 +249,7 @@ async def test_only_an_empty_project_is_restored_into(store: Store, project: str
     data = await written(store, project)
     other = Client(store, f"{project}-2")
     await other.add("mine")
-    with pytest.raises(ImportProblem, match="has other items"):
+    with pytest.raises(NotPossible, match="has other items"):
         await restored(store, other.project, data)
     assert (await other("query_items", operation="search"))["total"] == 1
 
@@ -281,7 +281,7 @@ async def test_wrong_files_are_refused_before_anything_is_written(store: Store, 
         b'{"_type":"project","project":"' + b"x" * 17_000_000,
     ]
     for one in wrong:
-        with pytest.raises(ImportProblem):
+        with pytest.raises(BadFile):
             await restored(store, other, one)
     assert (await Client(store, other)("query_items", operation="search"))["total"] == 0
     assert (await restored(store, other, data)).items == 2
@@ -304,7 +304,7 @@ async def test_wrong_times_are_refused_with_what_is_allowed(
     store: Store, project: str, change: Callable[[dict[str, Any]], Any], told: str
 ) -> None:
     await Client(store, project).add("daily", recurs={"cron": "@daily"})
-    with pytest.raises(ImportProblem, match=f"line 2: {told}"):
+    with pytest.raises(BadFile, match=f"line 2: {told}"):
         await restored(store, f"{project}-2", changed(await written(store, project), 1, change))
 
 

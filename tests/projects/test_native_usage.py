@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.interchange.model import ImportProblem
+from coordinator.projects.errors import BadFile, NotPossible
 from coordinator.settings.sections.budgets import Budgets, Limits, Periods
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
@@ -135,7 +135,7 @@ async def test_a_project_with_other_usage_is_refused(store: Store, project: str)
     await spend(other, gone, "x", wallMs=1)
     await other.delete(gone)
     before = await reports(other)
-    with pytest.raises(ImportProblem, match="has usage of deleted items"):
+    with pytest.raises(NotPossible, match="has usage of deleted items"):
         await restored(store, other.project, data)
     assert await reports(other) == before
     assert (await other("query_items", operation="search"))["total"] == 0
@@ -167,7 +167,7 @@ async def test_wrong_sums_are_refused_before_anything_is_written(store: Store, p
     edit, said = WRONG[number]
     await a_used_project(Client(store, project, SETTINGS))
     other = Client(store, f"{project}-2", SETTINGS)
-    with pytest.raises(ImportProblem, match=said):
+    with pytest.raises(BadFile, match=said):
         await restored(store, other.project, edited(await written(store, project), edit))
     assert (await other("query_items", operation="search"))["total"] == 0
     assert await usage_entries(store, other.project) == {}

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import aligned, print_as
 from coordinator.projects.counting import Counted, count
 from coordinator.settings import LoadedSettings
 from coordinator.toolsets.timestamp import iso
@@ -21,25 +21,12 @@ _HEAD = ("PROJECT", "KEYS", "SIZE", "SHARD", "CHANGED", "")
 
 
 @with_settings(only=STORE_SETTINGS)
-def list_(
-    loaded: LoadedSettings,
-    *,
-    json: Annotated[bool, Parameter(negative="", help="Print JSON.")] = False,
-) -> int:
+def list_(loaded: LoadedSettings, *, json: Annotated[bool, Parameter(help="Print JSON.")] = False) -> int:
     found = with_store(loaded, count)
-    if json:
-        print_json({"projects": [_as_json(row) for row in found.rows], "unseen": found.unseen})
-    else:
-        table = [_HEAD, *map(_cells, found.rows)]
-        widths = [max(len(row[n]) for row in table) for n in range(len(_HEAD))]
-        for name, *others, fence in table:
-            cells = [
-                name.ljust(widths[0]),
-                *(one.rjust(width) for one, width in zip(others, widths[1:-1], strict=True)),
-            ]
-            print("  ".join([*cells, fence]).rstrip())
-        for one in found.unseen:
-            print(f"not seen: {one}", file=sys.stderr)
+    report = {"projects": [_as_json(row) for row in found.rows], "unseen": found.unseen}
+    print_as(report, aligned([_HEAD, *map(_cells, found.rows)], right=range(1, len(_HEAD) - 1)), json)
+    for one in found.unseen if not json else ():
+        print(f"not seen: {one}", file=sys.stderr)
     return Exit.STORE_UNREACHABLE if found.unseen else Exit.OK
 
 

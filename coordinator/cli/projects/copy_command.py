@@ -14,10 +14,12 @@ from cyclopts import Parameter
 
 # All of the product's functions are loaded into both stores, so that no process is the first to load any meanwhile.
 import workers.tools.demo  # noqa: F401
+from coordinator.cli.acting import Reason, operator, recorded
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import PATIENCE_MS, STORE_SETTINGS, patient, work_failed
 from coordinator.errors import ToolFailure
+from coordinator.operations import Act
 from coordinator.processes.errors import ProcessProblem
 from coordinator.processes.stores import open_for_serving, running_url, store_failed
 from coordinator.projects import copying
@@ -34,7 +36,7 @@ from coordinator.store.link.address import parse
 PASSWORD = "FLEET_TO_PASSWORD"  # noqa: S105 (a name)
 """The variable of the environment with the target's password."""
 
-_Act = Callable[[End, End | None, PassingStore | None], Awaitable[str]]
+_Work = Callable[[End, End | None, PassingStore | None], Awaitable[str]]
 """Gets this store and the other one, if there is one, twice."""
 
 
@@ -48,18 +50,19 @@ def copy(
         str, Parameter(help=f"URL of the other store. Its password may be in {PASSWORD} instead.", show_default=False)
     ] = "",
     delete_source: Annotated[
-        bool, Parameter(negative="", help="Move the project: it is served there from now on, and deleted here.")
+        bool, Parameter(help="Move the project: it is served there from now on, and deleted here.")
     ] = False,
     abort: Annotated[
-        bool, Parameter(negative="", help="End a copy that was interrupted; in the store of a copy, delete it.")
+        bool, Parameter(help="End a copy that was interrupted; in the store of a copy, delete it.")
     ] = False,
-) -> int:
+    reason: Reason = None,
+) -> None:
     if abort and delete_source:
         raise CommandFailed("give --abort or --delete-source, not both", Exit.USAGE)
     if not (to or abort):
         raise CommandFailed("say where to copy the project: --to URL", Exit.USAGE)
 
-    async def act(here: End, there: End | None, passing: PassingStore | None) -> str:
+    async def do(here: End, there: End | None, passing: PassingStore | None) -> str:
         if abort or there is None or passing is None:
             return await copying.abort(here, there, project)
         signing = loaded.settings.signing
@@ -69,19 +72,18 @@ def copy(
 
         return await Copy(here, there, passing, project, delete_source, say, signing).run()
 
-    return _run(loaded.settings, project, to, act)
+    action, detail = ("abort_copy", "") if abort else ("copy_project", "and delete it here" if delete_source else "")
+    _run(loaded.settings, project, to, reason, action, detail, do)
 
 
 @with_settings(only=STORE_SETTINGS)
 def accept(
-    loaded: LoadedSettings,
-    project: Annotated[str, Parameter(help="Its name.")],
-    /,
-) -> int:
-    return _run(loaded.settings, project, "", lambda here, *_: copying.accept(here, project))
+    loaded: LoadedSettings, project: Annotated[str, Parameter(help="Its name.")], /, *, reason: Reason = None
+) -> None:
+    _run(loaded.settings, project, "", reason, "accept_project", "", lambda here, *_: copying.accept(here, project))
 
 
-def _run(settings: Settings, project: str, to: str, act: _Act) -> int:
+def _run(settings: Settings, project: str, to: str, reason: str | None, action: str, detail: str, do: _Work) -> None:
     async def run() -> str:
         async with AsyncExitStack() as stack:
             check_project(project)
@@ -94,8 +96,9 @@ def _run(settings: Settings, project: str, to: str, act: _Act) -> int:
             if target is not None:
                 stack.push_async_callback(target.close)
                 there = End(Fencing(target), str(parse(target.url)))
+            by, act = operator(source, settings, reason), Act(action, "project", project, project, detail)
             async with copying.turn(*filter(None, (here, there))):
-                return await act(here, there, target)
+                return await recorded(by, act, lambda: do(here, there, target))
 
     try:
         print(asyncio.run(run()))
@@ -103,15 +106,10 @@ def _run(settings: Settings, project: str, to: str, act: _Act) -> int:
         raise work_failed(failure) from None
     except StoreError as error:
         raise CommandFailed(_explained(error)) from None
-    return Exit.OK
 
 
 async def _open_target(to: str) -> PassingStore:
-    """Opens the other store, and gives it an identity if it is empty.
-
-    Raises:
-        CommandFailed, ProcessProblem: it cannot be used.
-    """
+    """Opens the other store, and gives it an identity if it is empty."""
     try:
         address = parse(to)
         password = os.environ.get(PASSWORD)
@@ -138,7 +136,6 @@ async def _open_target(to: str) -> PassingStore:
 
 
 def _explained(error: StoreError) -> str:
-    """Why a copy ended, for people."""
     text = str(error)
     if "Bad data format" in text or "payload version" in text:
         return "the target is of an older version than the source, and cannot read its keys"

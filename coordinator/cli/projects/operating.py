@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from coordinator.cli.acting import operator, recorded
 from coordinator.cli.checks import check_project_name
 from coordinator.cli.connection import Connection
 from coordinator.cli.exits import CommandFailed, Exit
@@ -17,14 +18,16 @@ from coordinator.cli.flags import of_one_fleet
 from coordinator.cli.stores import patient, unwritten, work_failed
 from coordinator.errors import ToolFailure
 from coordinator.interchange.files import open_regular
-from coordinator.interchange.model import ImportProblem
+from coordinator.operations import Act
 from coordinator.processes.sound import sound
 from coordinator.processes.stores import open_for_serving, running_url
 from coordinator.projects import native
 from coordinator.projects.dumping import dump
+from coordinator.projects.errors import ProjectProblem
 from coordinator.projects.restoring import Restored, restore
 from coordinator.settings import LoadedSettings, load_settings
 from coordinator.store import Store
+from coordinator.wording import counted
 
 R = TypeVar("R")
 
@@ -33,10 +36,8 @@ async def _on_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]
     store = await open_for_serving(patient(loaded.settings), running_url(loaded.settings))
     try:
         return await act(store)
-    except ToolFailure as failure:
+    except (ToolFailure, ProjectProblem) as failure:
         raise work_failed(failure) from None
-    except ImportProblem as problem:
-        raise CommandFailed(str(problem), Exit.USAGE) from None
     finally:
         await store.close()
 
@@ -52,11 +53,7 @@ def _loaded(at: Connection, redis_url: str | None) -> LoadedSettings:
 
 
 async def export_project(at: Connection, redis_url: str | None) -> None:
-    """Prints a project.
-
-    Raises:
-        CommandFailed: the store cannot be used, or there is no such project.
-    """
+    """Prints a project. Raises CommandFailed: the store cannot be used, or there is no such project."""
     out = sys.stdout.buffer
 
     async def act(store: Store) -> None:
@@ -72,15 +69,27 @@ async def export_project(at: Connection, redis_url: str | None) -> None:
     await _on_store(_loaded(at, redis_url), act)
 
 
-async def restore_project(at: Connection, redis_url: str | None, file: str, say: Callable[[str], None]) -> Restored:
-    """Restores a project from a file, or from stdin (``-``).
+async def restore_project(
+    at: Connection, redis_url: str | None, file: str, reason: str | None, say: Callable[[str], None]
+) -> tuple[Restored, str]:
+    """Restores a project from a file, or from stdin (``-``); returns what was done, also as a sentence."""
+    loaded, done = _loaded(at, redis_url), Restored()
 
-    Raises:
-        CommandFailed: the file is wrong, the project has other items, or the store cannot be used.
-    """
-    loaded = _loaded(at, redis_url)
+    async def act(store: Store) -> str:
+        async def do() -> str:
+            nonlocal done
+            done = await restore(store, loaded.settings, at.project, opened, say)
+            counts = f"{counted(done.items, 'item')}, {counted(done.notes, 'note')}"
+            edges = counted(done.dependencies, "dependency", "dependencies")
+            moves = counted(done.transitions, "transition")
+            return f"restored into project {at.project}: {counts}, {edges}, {moves}"
+
+        by = operator(store, loaded.settings, reason)
+        return await recorded(by, Act("restore_project", "project", at.project, at.project), do)
+
     with _seekable(file) as opened:
-        return await _on_store(loaded, lambda store: restore(store, loaded.settings, at.project, opened, say))
+        said = await _on_store(loaded, act)
+    return done, said
 
 
 def _seekable(file: str) -> BinaryIO:

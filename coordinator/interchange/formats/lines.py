@@ -19,11 +19,7 @@ _next = json.JSONDecoder().raw_decode
 
 
 def json_lines(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file with one per line, each with its line from 1.
-
-    Raises:
-        ImportProblem: it is not text, or a line is too long, or no JSON object.
-    """
+    """The objects of a file with one per line, each with its line from 1."""
     begin, number = 0, 0
     data = text_of_bytes(data).encode()
     while begin < len(data):
@@ -45,20 +41,12 @@ def json_lines(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def json_value(data: bytes) -> Any:
-    """A file that is one JSON value.
-
-    Raises:
-        ImportProblem: it is not.
-    """
+    """A file that is one JSON value. Raises ImportProblem: it is not."""
     return _value(text_of_bytes(data))
 
 
 def json_values(data: bytes) -> list[Any]:
-    """The values of a file that has one or more, one after the other, as programs print pages of results.
-
-    Raises:
-        ImportProblem: it is not.
-    """
+    """The values of a file that has one or more, one after the other, as programs print pages of results."""
     text, begin, found = text_of_bytes(data).strip(), 0, list[Any]()
     while begin < len(text) or not found:
         try:
