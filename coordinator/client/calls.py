@@ -96,7 +96,6 @@ class Calls:
         agent: str | None = None,
         seconds: float = ANSWER_SECONDS,
     ) -> dict[str, Any]:
-        """As ``Fleet.call``."""
         return await self._call(tool, arguments or {}, toolset, agent, seconds, self._retries)
 
     async def look(self, arguments: Mapping[str, Any], agent: str) -> dict[str, Any]:
@@ -104,11 +103,7 @@ class Calls:
         return await self._call("claim_item", arguments, "items", agent, ANSWER_SECONDS, self._looking)
 
     async def until_met(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer of a tool with ``waitFor``, when that is so. Goes on while the fleet cannot be reached.
-
-        Raises:
-            FleetError: it was refused.
-        """
+        """The answer of a tool with ``waitFor``, when that is so. Goes on while the fleet cannot be reached."""
         failures = 0
         while True:
             try:
@@ -165,7 +160,6 @@ class Calls:
 
     @property
     def requests(self) -> int:
-        """How many requests were sent."""
         return self._wire.requests
 
     @property
@@ -189,7 +183,6 @@ class Calls:
         return {"id": name, **self._more} if name else None
 
     async def feed(self, query: str) -> dict[str, Any]:
-        """As ``Fleet.feed``."""
         waits = int(parse_qs(query).get("waitMs", ["0"])[0])
 
         async def attempt() -> dict[str, Any]:

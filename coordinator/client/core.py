@@ -26,7 +26,6 @@ class Core(Calls):
 
     @property
     def keeper(self) -> Keeper:
-        """Renews claims."""
         if self._keeper is None:
             self._keeper = Keeper.hired()
         return self._keeper

@@ -223,7 +223,6 @@ class Fleet:
         return await planted(self._core, plan, parent)
 
     def tree(self, item: str) -> Tree:
-        """The tree below an item."""
         return Tree(self._core, item)
 
     async def flow(

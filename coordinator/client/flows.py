@@ -12,11 +12,7 @@ from coordinator.client.errors import Refused
 
 
 class Run:
-    """A run of a workflow.
-
-    Attributes:
-        id: its id.
-    """
+    """A run of a workflow."""
 
     def __init__(self, core: Core, id: str) -> None:
         self.id = id
@@ -63,11 +59,7 @@ class Run:
                 return
 
     async def approve(self, step: int) -> None:
-        """Releases a gate.
-
-        Raises:
-            Refused: it does not wait for that.
-        """
+        """Releases a gate. Raises Refused: it does not wait for that."""
         answer = await self._core.call("workflow_step_ready", {"step_id": step})
         if not answer["queued"]:
             raise Refused("refused", str(answer.get("error")), answer)

@@ -33,11 +33,7 @@ def urls_of(text: str) -> list[str]:
 
 
 class Broken(Exception):
-    """The connection could not be made, or ended before the answer.
-
-    Args:
-        connected: whether there was a connection, so that the request may have arrived.
-    """
+    """The connection was not made, or it ended before the answer: if ``connected``, the request may have arrived."""
 
     def __init__(self, why: str, connected: bool) -> None:
         super().__init__(why)
@@ -55,11 +51,7 @@ class Origin(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> Origin:
-        """That of a URL with the scheme http or https.
-
-        Raises:
-            ValueError: it is no such URL.
-        """
+        """That of a URL with the scheme http or https. Raises ValueError: it is no such URL."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is not a URL such as http://127.0.0.1:8420")
@@ -71,8 +63,6 @@ class Origin(NamedTuple):
 
 
 class Response(NamedTuple):
-    """A whole answer."""
-
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
@@ -174,12 +164,7 @@ class Pool:
         """How many were sent; not those for which there was no connection."""
 
     async def request(self, message: bytes, seconds: float) -> Response:
-        """The answer to a request, given as bytes.
-
-        Raises:
-            Broken: see there.
-            TimeoutError: there was none in time.
-        """
+        """The answer to a request, given as bytes. Raises Broken, or TimeoutError: there was none in time."""
         connection = self._kept() or await self._connect()
         answered = False
         self.requests += 1

@@ -115,7 +115,6 @@ class Job:
 
     @property
     def title(self) -> str:
-        """The item's title."""
         return str(self.item["title"])
 
     @property
@@ -354,11 +353,7 @@ class Job:
         self._core.keeper.renew_soon(self._claim)
 
     async def start(self) -> None:
-        """Begins the item, unless notes are missing: then ``needs`` has them, and ``done`` will try again.
-
-        Raises:
-            Refused, ClaimLost: it cannot be begun.
-        """
+        """Begins the item, unless notes are missing: then ``needs`` has them, and ``done`` will try again."""
         if self.role != "queue" and not self.takeover:
             return
         try:

@@ -50,11 +50,7 @@ class Slot:
 
 
 class Slots:
-    """The slots of a fleet, shared by all of its loops, and the jobs that they do.
-
-    Args:
-        agents: those of the slots.
-    """
+    """The slots of a fleet, one for each of ``agents``, shared by all of its loops, and the jobs that they do."""
 
     def __init__(self, core: Core, agents: Sequence[str]) -> None:
         self._core = core
@@ -68,18 +64,15 @@ class Slots:
         self.stopped = False
 
     def add(self, agent: str) -> None:
-        """One more."""
         self.all.append(Slot(agent))
         self.give(self.all[-1])
 
     def stop(self) -> None:
-        """No further jobs: all loops end."""
         self.stopped = True
         for jobs in tuple(self.loops):
             jobs.end()
 
     def ended(self, job: Job) -> None:
-        """A job is over."""
         self.running.discard(job)
         if not self.running:
             self._quiet.set()
@@ -142,11 +135,9 @@ class Slots:
             takers.discard(waiter)
 
     def is_free(self, slot: Slot) -> bool:
-        """Whether nobody uses it."""
         return slot in self._free
 
     def give(self, slot: Slot) -> None:
-        """It is free again."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
@@ -329,7 +320,6 @@ class Jobs:
         return None, sent
 
     def _note(self, result: dict[str, Any]) -> None:
-        """Keeps why a claim got nothing."""
         self.held_back = counted(result)
         if result["outcome"] == "no_match":
             self.got_nothing()
@@ -363,7 +353,6 @@ class Jobs:
             self._core.background(self._slots.recall(slot)).add_done_callback(lambda _: self._slots.give(slot))
 
     def _keep(self, job: Job, sent: float) -> Claim:
-        """Has the claim of a job renewed."""
         loop, core = asyncio.get_running_loop(), self._core
         wire, actor = (core.url, core.token, core.project), core.actor(job.agent) or {}
         lost = partial(_tell, loop, job.interrupt)

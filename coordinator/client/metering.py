@@ -18,11 +18,7 @@ Used = dict[str, Any]
 
 
 def checked(used: Mapping[str, Any]) -> Used:
-    """Usage as the tools take it, without what is 0 or absent.
-
-    Raises:
-        Invalid: a field is unknown or wrong.
-    """
+    """Usage as the tools take it, without what is 0 or absent. Raises Invalid: a field is unknown or wrong."""
     for name, value in used.items():
         if name == "model":
             if value is not None and not (isinstance(value, str) and value.isprintable() and len(value) <= _MODEL):
@@ -60,7 +56,6 @@ class Meter:
         return {**found, "model": model} if found and model else found
 
     def models(self) -> list[str]:
-        """The models that something was used of."""
         return [*self._sums]
 
 

@@ -13,13 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception_type,
-    stop_before_delay,
-    wait_random_exponential,
-)
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_before_delay, wait_random_exponential
 
 from coordinator.http_dates import unix_seconds
 
@@ -70,11 +64,7 @@ def retryable(structured: Any) -> Retryable | None:
 
 
 def retry_after(value: str | None, now: float) -> float:
-    """The seconds that a ``Retry-After`` header asks to wait, given in seconds or as a date (RFC 9110); else 0.
-
-    Args:
-        now: seconds since 1970.
-    """
+    """The seconds that a ``Retry-After`` header asks to wait, given in seconds or as a date (RFC 9110); else 0."""
     text = (value or "").strip()
     if text.isascii() and text.isdigit():
         return float(min(int(text[:9]), 86_400))

@@ -12,20 +12,20 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from anyio.from_thread import BlockingPortal
 
 from coordinator.client.calls import ONE_EACH
 from coordinator.client.fleet import Fleet
 from coordinator.client.flows import Run
-from coordinator.client.job import Job, Outcome, Usage
+from coordinator.client.job import Job, Outcome
 from coordinator.client.jobs import Jobs
 from coordinator.client.stopping import stopping
 from coordinator.client.trees import Tree
@@ -69,24 +69,27 @@ class _Portal:
 
     @property
     def own(self) -> BlockingPortal:
-        """Calls into the loop.
-
-        Raises:
-            RuntimeError: this is a child process.
-        """
+        """Calls into the loop. Raises RuntimeError: this is a child process."""
         if self.forked:
             raise RuntimeError(f"this client was opened in another process ({self._process}): {ONE_EACH}")
         return self._portal
 
 
-class _Thread:
-    """What runs in the thread, called from outside."""
+class _Twin:
+    """What has the methods of ``of``, which runs in the thread, for callers outside."""
 
-    def __init__(self, portal: _Portal) -> None:
-        self._portal = portal
+    def __init__(self, of: Any, portal: _Portal) -> None:
+        self._of, self._portal = of, portal
 
     def _do(self, work: Callable[P, Awaitable[T]], *args: P.args, **more: P.kwargs) -> T:
         return self._portal.own.call(partial(work, *args, **more))
+
+    def _within(self, seconds: float | None, work: Callable[[], Awaitable[T]]) -> T:
+        async def limited() -> T:
+            async with asyncio.timeout(seconds):
+                return await work()
+
+        return self._do(limited)
 
     def _each(self, items: AsyncIterator[T]) -> Iterator[T]:
         async def following() -> list[T]:
@@ -94,16 +97,37 @@ class _Thread:
                 return [item]
             return []
 
-        while found := self._portal.own.call(following):
-            yield from found
+        while items_of_turn := self._portal.own.call(following):
+            yield from items_of_turn
 
 
-class SyncJob(_Thread):
+def _waited(method: Callable[Concatenate[Any, P], Awaitable[T]]) -> Callable[Concatenate[Any, P], T]:
+    """A method that waits for this one of the twin."""
+
+    @wraps(method)
+    def call(self: _Twin, /, *args: P.args, **more: P.kwargs) -> T:
+        return self._do(partial(method, self._of), *args, **more)
+
+    return call
+
+
+def _listed(method: Callable[Concatenate[Any, P], AsyncIterator[T]]) -> Callable[Concatenate[Any, P], Iterator[T]]:
+    """A method that gives what this one of the twin does, one after the other."""
+
+    @wraps(method)
+    def call(self: _Twin, /, *args: P.args, **more: P.kwargs) -> Iterator[T]:
+        return self._each(method(self._of, *args, **more))
+
+    return call
+
+
+class SyncJob(_Twin):
     """A ``Job``, as a context manager around the work on it."""
 
+    _of: Job
+
     def __init__(self, job: Job, portal: _Portal) -> None:
-        super().__init__(portal)
-        self._job = job
+        super().__init__(job, portal)
         self.item, self.notes, self.results = job.item, job.notes, job.results
         self.id, self.title, self.description = job.id, job.title, job.description
         self.attempt, self.takeover, self.fence, self.agent, self.needs = (
@@ -112,182 +136,114 @@ class SyncJob(_Thread):
 
     @property
     def role(self) -> str:
-        """Where the item stands."""
-        return self._job.role
+        return self._of.role
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it ended; None: it has not."""
-        return self._job.outcome
+        return self._of.outcome
 
     @property
     def error(self) -> BaseException | None:
-        """The exception that ended it, if one did."""
-        return self._job.error
+        return self._of.error
+
+    @property
+    def stop_reason(self) -> str | None:
+        return self._of.stop_reason
 
     @property
     def lost(self) -> bool:
         """Whether the work has to end: its claim is lost, or is being given back."""
-        return self._job.lost
+        return self._of.lost
 
     def check(self) -> None:
         """Raises ``ClaimLost`` if the work has to end; ``JobStopped`` if that is because a budget is spent."""
-        self._job.check()
-
-    def call(self, tool: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """As ``Job.call``."""
-        return self._do(self._job.call, tool, arguments)
-
-    @property
-    def stop_reason(self) -> str | None:
-        """Which budget is spent; None: none is."""
-        return self._job.stop_reason
+        self._of.check()
 
     def usage(self, **used: Any) -> None:
-        """As ``Job.usage``."""
-        self._portal.own.call(partial(self._job.usage, **used))
+        self._portal.own.call(partial(self._of.usage, **used))
 
-    def note(self, key: str, body: str, role: str | None = None, usage: Usage | None = None) -> None:
-        """As ``Job.note``."""
-        self._do(self._job.note, key, body, role, usage)
-
-    def take(self, *resources: str | Mapping[str, Any]) -> bool:
-        """As ``Job.take``."""
-        return self._do(self._job.take, *resources)
-
-    def progress(self, text: str, usage: Usage | None = None) -> None:
-        """As ``Job.progress``."""
-        self._do(self._job.progress, text, usage)
-
-    def done(self, result: Any = None, summary: str | None = None, usage: Usage | None = None) -> None:
-        """As ``Job.done``."""
-        self._do(self._job.done, result, summary, usage)
-
-    def fail(self, detail: str, usage: Usage | None = None) -> None:
-        """As ``Job.fail``."""
-        self._do(self._job.fail, detail, usage)
-
-    def give_up(self, detail: str, usage: Usage | None = None) -> None:
-        """As ``Job.give_up``."""
-        self._do(self._job.give_up, detail, usage)
-
-    def quarantine(self, detail: str, usage: Usage | None = None) -> None:
-        """As ``Job.quarantine``."""
-        self._do(self._job.quarantine, detail, usage)
-
-    def hand_back(self, detail: str = "", usage: Usage | None = None) -> None:
-        """As ``Job.hand_back``."""
-        self._do(self._job.hand_back, detail, usage)
-
-    def block(self, reason: str, usage: Usage | None = None) -> None:
-        """As ``Job.block``."""
-        self._do(self._job.block, reason, usage)
-
-    def ask(self, question: str, usage: Usage | None = None) -> None:
-        """As ``Job.ask``."""
-        self._do(self._job.ask, question, usage)
+    call = _waited(Job.call)
+    note = _waited(Job.note)
+    take = _waited(Job.take)
+    progress = _waited(Job.progress)
+    done = _waited(Job.done)
+    fail = _waited(Job.fail)
+    give_up = _waited(Job.give_up)
+    quarantine = _waited(Job.quarantine)
+    hand_back = _waited(Job.hand_back)
+    block = _waited(Job.block)
+    ask = _waited(Job.ask)
 
     def __enter__(self) -> Self:
-        self._portal.own.call(self._job.enter)
+        self._portal.own.call(self._of.enter)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         # In a child process, the work goes on in the one that has claimed it.
-        return not self._portal.forked and self._do(self._job.__aexit__, kind, error, trace)
+        return not self._portal.forked and self._do(self._of.__aexit__, kind, error, trace)
 
 
-class SyncJobs(_Thread, Iterator[SyncJob]):
+class SyncJobs(_Twin, Iterator[SyncJob]):
     """``Jobs``, an iterator."""
 
+    _of: Jobs
+
     def __init__(self, jobs: Jobs, portal: _Portal) -> None:
-        super().__init__(portal)
-        self._jobs, self._coming = jobs, self._each(jobs)
+        super().__init__(jobs, portal)
+        self._coming = self._each(jobs)
 
     def __next__(self) -> SyncJob:
         return SyncJob(next(self._coming), self._portal)
 
     @property
     def held_back(self) -> dict[str, int]:
-        """As ``Jobs.held_back``."""
-        return self._jobs.held_back
+        return self._of.held_back
 
 
-class SyncTree(_Thread):
+class SyncTree(_Twin):
     """A ``Tree``."""
 
     def __init__(self, tree: Tree, portal: _Portal) -> None:
-        super().__init__(portal)
+        super().__init__(tree, portal)
         self.tree = tree
         self.id, self.ids = tree.id, tree.ids
 
     def finished(self, timeout: float | None = None) -> dict[str, int]:
         """As ``Tree.finished``; ``TimeoutError`` after so many seconds."""
+        return self._within(timeout, self.tree.finished)
 
-        async def limited() -> dict[str, int]:
-            async with asyncio.timeout(timeout):
-                return await self.tree.finished()
-
-        return self._do(limited)
-
-    def held_back(self, capabilities: Sequence[str] = ()) -> dict[str, int]:
-        """As ``Tree.held_back``."""
-        return self._do(self.tree.held_back, capabilities)
-
-    def results(self) -> dict[str, Any]:
-        """As ``Tree.results``."""
-        return self._do(self.tree.results)
-
-    def items(self) -> Iterator[dict[str, Any]]:
-        """As ``Tree.items``."""
-        return self._each(self.tree.items())
-
-    def events(self, kinds: str | Sequence[str] = (), after: str = "") -> Iterator[dict[str, Any]]:
-        """As ``Tree.events``."""
-        return self._each(self.tree.events(kinds, after))
-
-    def cancel(self) -> None:
-        """As ``Tree.cancel``."""
-        self._do(self.tree.cancel)
+    held_back = _waited(Tree.held_back)
+    results = _waited(Tree.results)
+    items = _listed(Tree.items)
+    events = _listed(Tree.events)
+    cancel = _waited(Tree.cancel)
 
 
-class SyncRun(_Thread):
+class SyncRun(_Twin):
     """A ``Run``."""
 
+    _of: Run
+
     def __init__(self, run: Run, portal: _Portal) -> None:
-        super().__init__(portal)
-        self._run = run
+        super().__init__(run, portal)
         self.id = run.id
 
     def result(self, timeout: float | None = None) -> Any:
         """As ``Run.result``; ``TimeoutError`` after so many seconds."""
+        return self._within(timeout, self._of.result)
 
-        async def limited() -> Any:
-            async with asyncio.timeout(timeout):
-                return await self._run.result()
-
-        return self._do(limited)
-
-    def steps(self) -> Iterator[dict[str, Any]]:
-        """As ``Run.steps``."""
-        return self._each(self._run.steps())
-
-    def approvals(self) -> Iterator[dict[str, Any]]:
-        """As ``Run.approvals``."""
-        return self._each(self._run.approvals())
-
-    def approve(self, step: int) -> None:
-        """As ``Run.approve``."""
-        self._do(self._run.approve, step)
-
-    def cancel(self) -> bool:
-        """As ``Run.cancel``."""
-        return self._do(self._run.cancel)
+    steps = _listed(Run.steps)
+    approvals = _listed(Run.approvals)
+    approve = _waited(Run.approve)
+    cancel = _waited(Run.cancel)
 
 
-class SyncFleet(_Thread):
+class SyncFleet(_Twin):
     """A ``Fleet``, as a context manager; the arguments are the same."""
+
+    _of: Fleet
 
     def __init__(
         self,
@@ -298,14 +254,14 @@ class SyncFleet(_Thread):
         slots: int = 1,
         **more: Any,
     ) -> None:
-        self._fleet = Fleet(url, token, project, agent, slots, **more)
-        self.url, self.project, self.agent = self._fleet.url, self._fleet.project, self._fleet.agent
+        self._of = Fleet(url, token, project, agent, slots, **more)
+        self.url, self.project, self.agent = self._of.url, self._of.project, self._of.agent
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             portal = stack.enter_context(_Portal())
-            stack.enter_context(portal.own.wrap_async_context_manager(self._fleet))
+            stack.enter_context(portal.own.wrap_async_context_manager(self._of))
             self._portal = portal
             self._stack = stack.pop_all()
         return self
@@ -316,13 +272,10 @@ class SyncFleet(_Thread):
         if not self._portal.forked:
             self._stack.close()
 
-    def call(self, tool: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        """As ``Fleet.call``."""
-        return self._do(self._fleet.call, tool, arguments, **more)
+    call = _waited(Fleet.call)
 
     def jobs(self, **selection: Any) -> SyncJobs:
-        """As ``Fleet.jobs``."""
-        return SyncJobs(self._portal.own.call(partial(self._fleet.jobs, **_of_trees(selection))), self._portal)
+        return SyncJobs(self._portal.own.call(partial(self._of.jobs, **_of_trees(selection))), self._portal)
 
     def work(
         self,
@@ -334,7 +287,7 @@ class SyncFleet(_Thread):
         **selection: Any,
     ) -> None:
         """As ``Fleet.work``, with a thread for each slot. Work that is to end early has to look at ``job.lost``."""
-        with ThreadPoolExecutor(max(slots or 1, self._fleet.slots), "fleet-work") as pool:
+        with ThreadPoolExecutor(max(slots or 1, self._of.slots), "fleet-work") as pool:
             at_work: set[Job] = set()
 
             async def in_thread(job: Job) -> None:
@@ -353,12 +306,12 @@ class SyncFleet(_Thread):
                     at_work.discard(job)
 
             def hurry() -> None:
-                self._fleet.stop()
+                self._of.stop()
                 for job in at_work:
                     job.interrupt("the worker was stopped", "handed_back")
 
             selection = {"slots": slots, "drain": drain, "signals": False, **_of_trees(selection)}
-            work = partial(self._fleet.work, in_thread, **selection)
+            work = partial(self._of.work, in_thread, **selection)
             with stopping(self.stop, _interrupt) if signals else nullcontext():
                 try:
                     self._portal.own.call(work)
@@ -367,24 +320,20 @@ class SyncFleet(_Thread):
                     raise
 
     def plan(self, plan: Mapping[str, Any] | str | Path, *, parent: str | None = None) -> SyncTree:
-        """As ``Fleet.plan``."""
-        return SyncTree(self._do(self._fleet.plan, plan, parent=parent), self._portal)
+        return SyncTree(self._do(self._of.plan, plan, parent=parent), self._portal)
 
     def tree(self, item: str) -> SyncTree:
-        """As ``Fleet.tree``."""
-        return SyncTree(self._fleet.tree(item), self._portal)
+        return SyncTree(self._of.tree(item), self._portal)
 
     def flow(self, name: str, flow: Mapping[str, Any], input: Mapping[str, Any] | None = None, **more: Any) -> SyncRun:
-        """As ``Fleet.flow``."""
-        return SyncRun(self._do(self._fleet.flow, name, flow, input, **more), self._portal)
+        return SyncRun(self._do(self._of.flow, name, flow, input, **more), self._portal)
 
     def run(self, id: str) -> SyncRun:
-        """As ``Fleet.run``."""
-        return SyncRun(self._fleet.run(id), self._portal)
+        return SyncRun(self._of.run(id), self._portal)
 
     def stop(self) -> None:
         """As ``Fleet.stop``, from any thread."""
-        self._portal.own.start_task_soon(self._fleet.stop)
+        self._portal.own.start_task_soon(self._of.stop)
 
 
 def _handled(handler: Callable[[SyncJob], object], job: SyncJob) -> None:

@@ -27,11 +27,7 @@ TOLD_BY_HEADER = frozenset(("worker",))
 
 
 def toolset_of(tool: str) -> str:
-    """The toolset of a tool; empty, that is what the fleet serves at ``/mcp``, for one that is not known here.
-
-    Raises:
-        Invalid: several have a tool of that name.
-    """
+    """The toolset of a tool; empty, that is what the fleet serves at ``/mcp``, for one that is not known here."""
     owners = _OWNERS.get(tool, ("",))
     if len(owners) > 1:
         raise error_of("VALIDATION_ERROR", f"toolset: must be given for {tool!r}; allowed: {', '.join(owners)}")

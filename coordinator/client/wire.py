@@ -27,11 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encoded(arguments: Any) -> bytes:
-    """Arguments as JSON.
-
-    Raises:
-        Invalid: they have something that JSON has not.
-    """
+    """Arguments as JSON. Raises Invalid: they have something that JSON has not."""
     try:
         text = _encode(arguments)
         # It writes null for numbers that JSON does not have.
@@ -80,11 +76,7 @@ _texts = msgspec.json.Decoder(list[_Content]).decode
 
 
 class _Place:
-    """One URL of a fleet: the connections to it, and how requests to it begin.
-
-    Args:
-        project: as it is written in a URL.
-    """
+    """One URL of a fleet: the connections to it, and how requests to it begin."""
 
     def __init__(self, url: str, token: str, project: str) -> None:
         base = url.rstrip("/")
@@ -178,16 +170,13 @@ class Wire:
 
     @property
     def requests(self) -> int:
-        """How many requests were sent."""
         return sum(place.pool.requests for place in self._places)
 
     @property
     def at(self) -> str:
-        """The URL that requests go to."""
         return self.urls[self._at]
 
     def close(self) -> None:
-        """Closes the connections."""
         for place in self._places:
             place.pool.close()
 
@@ -230,11 +219,7 @@ def _message(response: Response) -> bytes:
 
 
 def content(message: bytes) -> dict[str, Any]:
-    """The structured content of an answer in JSON-RPC.
-
-    Raises:
-        Retryable, FleetError: the call failed.
-    """
+    """The structured content of an answer in JSON-RPC. Raises Retryable, FleetError: the call failed."""
     try:
         answer = _answer(message)
     except msgspec.MsgspecError:

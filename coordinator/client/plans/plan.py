@@ -76,11 +76,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Text:
-    """A plan as it is written.
-
-    Args:
-        name: of the file, for messages.
-    """
+    """A plan as it is written, with the file's name for messages."""
 
     text: str
     name: str

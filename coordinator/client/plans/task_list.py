@@ -101,8 +101,6 @@ class Task:
 
 @dataclass
 class TaskList:
-    """A list as it was read."""
-
     tops: list[Task] = field(default_factory=list)
     """Those below no other."""
     text: str = ""
