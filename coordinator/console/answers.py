@@ -28,8 +28,6 @@ _NO_STORE: Header = (b"cache-control", b"no-store")
 
 
 class Answer(NamedTuple):
-    """A whole answer."""
-
     status: int
     type: bytes
     body: bytes
@@ -39,12 +37,10 @@ class Answer(NamedTuple):
 
 
 def page(html: str, status: int = 200, *headers: Header) -> Answer:
-    """A page."""
     return Answer(status, HTML + b"; charset=utf-8", html.encode(), (_NO_STORE, *headers))
 
 
 def data(body: bytes, status: int = 200, *headers: Header) -> Answer:
-    """JSON."""
     return Answer(status, JSON, body, (_NO_STORE, *headers))
 
 
@@ -54,11 +50,7 @@ def redirect(path: str, *headers: Header) -> Answer:
 
 
 async def send_answer(send: Send, answer: Answer, request: list[Header]) -> None:
-    """Sends an answer, compressed if that is worth while.
-
-    Args:
-        request: the headers of the request.
-    """
+    """Sends an answer to a request with these headers, compressed if that is worth while."""
     body, headers = answer.body, [*answer.headers]
     if len(body) >= SMALLEST:
         headers.append((b"vary", b"accept-encoding"))

@@ -60,9 +60,6 @@ class Console:
     """The console of one front-end process.
 
     Args:
-        sessions: says who a visitor is.
-        endpoints: knows which projects there are.
-        actions: makes changes.
         welcome: knows where clients find this server.
         oauth: lets visitors sign in at the authorization server; None: they cannot.
         port: that of clients, if the console is on another one.
@@ -102,7 +99,6 @@ class Console:
         self._live.recheck_all()
 
     async def aclose(self) -> None:
-        """Ends what runs in the background."""
         await asyncio.gather(self._live.aclose(), self._layouts.aclose())
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, head: Mapping[bytes, bytes]) -> None:

@@ -22,19 +22,13 @@ _OTHER = re.compile(r"^(?:import|export)\b.*|\bawait import\(", re.M)
 
 
 class Asset(NamedTuple):
-    """A file."""
-
     type: bytes
     body: bytes
     compressed: bytes
 
 
 class Assets:
-    """The files of ``static``, read when the process starts.
-
-    Args:
-        pages: the modules of each page.
-    """
+    """The files of ``static``, and the modules of each page, read when the process starts."""
 
     def __init__(self, pages: Iterable[tuple[str, ...]] = (), source: Path = SOURCE) -> None:
         bodies = {path.name: path.read_bytes() for path in sorted(source.iterdir()) if path.suffix in _TYPES}

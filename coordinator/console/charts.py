@@ -15,11 +15,7 @@ _TALL = 40
 
 
 def sparkline(values: Sequence[float | None], label: str) -> Node:
-    """Values over time, the present one last; None: nothing is known of then.
-
-    Args:
-        label: what they are, for those who do not see the picture.
-    """
+    """Values over time, the present one last; None: nothing is known of then. ``label`` says what they are."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
         return htpy.span(".no-spark")
@@ -55,11 +51,7 @@ def sums(values: Sequence[float | None], count: int = POINTS) -> list[float | No
 
 
 def bars(values: Sequence[int], label: str) -> Node:
-    """Sums as columns side by side, the present one last.
-
-    Args:
-        label: what they are, for those who do not see the picture.
-    """
+    """Sums as columns side by side, the present one last; ``label`` says what they are."""
     most = max(*values, 1)
     heights = [max(round(value * _TALL / most, 1), 1) if value else 0 for value in values]
     return htpy.svg(

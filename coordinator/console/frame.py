@@ -59,11 +59,7 @@ def _came_from(asked: Asked) -> str:
 
 
 def problem(viewer: Viewer | None, assets: Assets, name: str, message: str, *, again: bool = False) -> str:
-    """A page that says what went wrong.
-
-    Args:
-        again: whether it is loaded again soon, by a header.
-    """
+    """A page that says what went wrong; if ``again``, a header has it loaded again soon."""
     hint = htpy.p["This page tries again by itself."] if again else None
     ways = htpy.p[a(href="/console")["Go to the overview"], " or ", a(href=path_of("system"))["to the system"], "."]
     return plain_page(viewer, assets, name, [htpy.p[sentence(message)], hint, ways])
@@ -75,7 +71,6 @@ def plain_page(
     """A page without navigation.
 
     Args:
-        head: further elements of its head.
         kind: how it looks, a class.
     """
     shown = main(f".{kind}", id="main", tabindex="-1")[h1(".title")[name], content]

@@ -18,11 +18,7 @@ _FOREIGN = "pages of other sites cannot use the console"
 
 
 def check_site(method: str, head: Mapping[bytes, bytes]) -> None:
-    """Refuses what a page of another site asks for; it may only lead here, by a link.
-
-    Raises:
-        ToolFailure: permission_denied.
-    """
+    """Refuses what a page of another site asks for; it may only lead here, by a link."""
     site = head.get(b"sec-fetch-site")
     if method not in ("GET", "HEAD"):
         if site is None:
@@ -40,11 +36,7 @@ def check_site(method: str, head: Mapping[bytes, bytes]) -> None:
 
 
 def check_write(head: Mapping[bytes, bytes]) -> None:
-    """Refuses a change, let through by ``check_site``, that no script of the console asks for.
-
-    Raises:
-        ToolFailure: permission_denied.
-    """
+    """Refuses a change, let through by ``check_site``, that no script of the console asks for."""
     if head.get(MARK) != b"1" or not is_json(head.get(b"content-type")):
         raise ToolFailure("permission_denied", "changes need the header Fleet-Console: 1, and JSON")
 

@@ -59,12 +59,7 @@ class Rights(NamedTuple):
 
 
 class _Tab(EventStream):
-    """A stream.
-
-    Args:
-        viewer: for whom it is.
-        recheck: the viewer as they are now; None: they are signed out.
-    """
+    """A stream; ``recheck`` says who the viewer is now (None: they are signed out)."""
 
     def __init__(self, scope: Scope, send: Send, viewer: Viewer, recheck: _Recheck) -> None:
         super().__init__("", scope, send)
@@ -146,7 +141,6 @@ class _Changes:
             self.reset = True
 
     def frame(self, cursor: str, tabs: int) -> _Frame:
-        """The frame that tells of them."""
         changed = {} if self.reset else {toolset: sorted(ids) for toolset, ids in self.ids.items()}
         said = {
             "now": int(time.time() * 1000),
@@ -169,11 +163,7 @@ def asks_people(event: Event) -> bool:
 
 
 class Live(Streams[_Tab]):
-    """The streams of one process.
-
-    Args:
-        ping: asks the store for a sign of life; raises ToolFailure if there is none.
-    """
+    """The streams of one process; ``ping`` asks the store for a sign of life, or raises ToolFailure."""
 
     def __init__(self, reader: FeedReader, ping: Callable[[], Awaitable[object]]) -> None:
         super().__init__("tabs of the console", TABS, None, self._watch_store)
@@ -206,7 +196,6 @@ class Live(Streams[_Tab]):
         """Answers a request for a stream.
 
         Args:
-            after: the position that the tab has reached.
             recheck: the viewer as they are now; None: they are signed out.
 
         Raises:

@@ -43,11 +43,7 @@ _parser = _Parser("commonmark", {"html": False}).enable(["table", "strikethrough
 
 
 async def markdown(text: str, most: int = LONGEST) -> Node:
-    """A text in Markdown as elements. Long ones are parsed in a thread, so that the process answers agents meanwhile.
-
-    Args:
-        most: how many characters are shown as Markdown.
-    """
+    """A text in Markdown as elements. Long ones are parsed in a thread, as the process also answers agents."""
     return _rendered(text, most) if len(text) < _SHORT else await asyncio.to_thread(_rendered, text, most)
 
 

@@ -12,17 +12,9 @@ TABS = Gauge(
     starts_in="frontend",
 )
 FRAMES = Counter(
-    "coordinator_console_frames_total",
-    "frames",
-    "Frames sent to tabs of the console.",
-    starts_in="frontend",
+    "coordinator_console_frames_total", "frames", "Frames sent to tabs of the console.", starts_in="frontend"
 )
-BYTES = Counter(
-    "coordinator_console_frame_bytes_total",
-    "bytes",
-    "Bytes of these frames.",
-    starts_in="frontend",
-)
+BYTES = Counter("coordinator_console_frame_bytes_total", "bytes", "Bytes of these frames.", starts_in="frontend")
 GAPS = Counter(
     "coordinator_console_gaps_total",
     "frames",
@@ -30,12 +22,7 @@ GAPS = Counter(
     "missing.",
     starts_in="frontend",
 )
-SHED = Counter(
-    "coordinator_console_shed_total",
-    "reads",
-    "Reads of the console that were shed.",
-    starts_in="frontend",
-)
+SHED = Counter("coordinator_console_shed_total", "reads", "Reads of the console that were shed.", starts_in="frontend")
 ACTIONS = Counter(
     "coordinator_console_actions_total",
     "actions",

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 import htpy
+import msgspec
 from htpy import Node, a, code, span, time
 
 from coordinator.console.view import Asked, path_of
@@ -51,6 +52,14 @@ ROLES = {"queue": "queue", "work": "work", "review": "review", "blocked": "block
 """How pages call the roles of items."""
 
 
+def indented(json: str) -> str:
+    """JSON on several lines; what is only its beginning stays as it is."""
+    try:
+        return msgspec.json.format(json, indent=2)
+    except msgspec.DecodeError:
+        return json
+
+
 def icon(name: str) -> Node:
     """An icon; it needs a text beside it."""
     shown = name if name in _PATHS else "queue"
@@ -84,7 +93,6 @@ def left(ms: int) -> Node:
 
 
 def item_link(project: str, id: str, title: str) -> Node:
-    """A link to an item."""
     return a(".item", href=path_of("item", project, id))[title or short(id)]
 
 
@@ -106,6 +114,11 @@ def item_id(id: str) -> Node:
 def whole_id(id: str) -> Node:
     """An id that is shown whole, to be copied."""
     return code(".id", data_copy=id, tabindex="0")[id]
+
+
+def spaced(*parts: Node) -> Node:
+    """Parts with spaces between them; those that are None are left out."""
+    return [node for part in parts if part is not None for node in (" ", part)][1:]
 
 
 def short(id: str) -> str:

@@ -43,13 +43,10 @@ MOST_AT_ONCE = 2
 
 
 class Reads:
-    """The reads of one process.
+    """The reads of one process, through the tools of the toolsets, and so under their rules.
 
     Args:
-        toolsets: by name; pages read through their tools, and so under their rules.
-        decisions: reads instances and approvals of the gateway.
         admission: sheds reads; None: all are admitted.
-        settings: what limits and budgets are shown.
         samples: the metrics of all processes of this host; reads files, so it is called in a thread.
     """
 
@@ -87,17 +84,11 @@ class Reads:
         return cast(Catalogue, self._catalogue()).left_out if self._catalogue is not None else {}
 
     def configure(self, settings: Settings) -> None:
-        """Takes over reloaded settings."""
         self.config = schema_config(settings)
         """What the settings say about items."""
 
     async def tool(self, viewer: Viewer, project: str, toolset: str, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Calls a tool that reads, and returns its result struct.
-
-        Raises:
-            ToolFailure: what the tool raises; ``permission_denied``: the viewer may not read this toolset; or the read
-                was shed.
-        """
+        """Calls a tool that reads, and returns its result struct; not if the viewer may not read this toolset."""
         if not viewer.reads(toolset):
             raise ToolFailure("permission_denied", f"this page needs the permission '{toolset}.read'")
         tool = self._tools[toolset, name]
@@ -107,11 +98,7 @@ class Reads:
         return await self.admitted(project, lambda: tool.handler(Call(project, caller=viewer.caller), decoded))
 
     async def admitted(self, project: str, read: Callable[[], Awaitable[T]]) -> T:
-        """Reads the store, if there is room for it.
-
-        Raises:
-            ToolFailure: there is none, or what ``read`` raises.
-        """
+        """Reads the store, if there is room for it. Raises ToolFailure: there is none, or what ``read`` raises."""
         async with self._room:
             return await self._admitted(project, read)
 
@@ -120,9 +107,6 @@ class Reads:
 
         Args:
             seconds: how long it is given to further ones.
-
-        Raises:
-            ToolFailure: the store does not answer, or what ``read`` raises.
         """
         return await self.shared(key, lambda: self._admitted("", read, Criticality.CRITICAL), seconds)
 
@@ -152,9 +136,6 @@ class Reads:
 
         Args:
             seconds: how long it is given to further ones.
-
-        Raises:
-            ToolFailure: what ``make`` raises.
         """
         now = time.monotonic()
         until, making = self._shared.get(key, (0.0, None))

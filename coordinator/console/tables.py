@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from htpy import Element, Node, a, div, nav, span, table, tbody, td, th, thead, tr
+import htpy
+from htpy import Element, Node, a, div, h2, nav, section, span, table, tbody, td, th, thead, tr
 
 from coordinator.console.parts import number
-from coordinator.console.view import MOST_ROWS, Asked, Rendered, region_element
+from coordinator.console.view import MOST_ROWS, Asked, Rendered, region_element, region_head
 
 
 def region_table(
@@ -21,9 +22,7 @@ def region_table(
     """A region as a table, which is hidden while it is empty.
 
     Args:
-        columns: their heads; ``cell`` names them, too.
         empty: shown instead while it has no rows.
-        numbers: columns of numbers.
     """
     heads = [th(scope="col", class_="number" if one in numbers else None)[one] for one in columns]
     return [
@@ -36,17 +35,40 @@ def region_table(
     ]
 
 
+def table_part(
+    asked: Asked,
+    found: Mapping[str, Rendered],
+    name: str,
+    title: str,
+    columns: Sequence[str],
+    empty: Node,
+    numbers: Sequence[str] = (),
+) -> Node:
+    """A part of a page with a heading, what is said about a region, and the region as ``region_table`` shows it."""
+    return section(".fleet-part", aria_labelledby=f"of-{name}")[
+        h2(id=f"of-{name}")[title, " ", region_head(name, found)],
+        region_table(asked, name, found, columns, empty, numbers),
+    ]
+
+
+def search_form(asked: Asked, name: str, hint: str, kept: Mapping[str, str | None], before: Node = None) -> Node:
+    """A field in which people say what a list is to show, a parameter of the query; ``kept`` are further ones."""
+    value = asked.query.get(name) or None
+    return htpy.form(".filters", method="get", role="search")[
+        before,
+        (htpy.input(type="hidden", name=key, value=one) for key, one in kept.items() if one),
+        htpy.input(type="search", name=name, value=value, placeholder=hint, aria_label="Name"),
+        htpy.button(type="submit")["Filter"],
+    ]
+
+
 def cell(name: str, classes: str = "") -> Element:
     """A cell of the column of this name."""
     return td(classes, data_label=name) if classes else td(data_label=name)
 
 
 def choices(asked: Asked, parameter: str, options: Mapping[str, str], default: str) -> Node:
-    """Links that choose one of several lists, by a parameter of the query.
-
-    Args:
-        options: value -> text.
-    """
+    """Links that choose one of several lists (value -> text), by a parameter of the query."""
     given = asked.query.get(parameter, "")
     chosen = given if given in options else default
     return nav(".choices", aria_label="Lists")[
@@ -61,12 +83,7 @@ def choices(asked: Asked, parameter: str, options: Mapping[str, str], default: s
 
 
 def pager(asked: Asked, shown: int, total: int, more: bool = False) -> Node:
-    """Which rows of a list are shown, and links to those before and after; nothing if that is all.
-
-    Args:
-        shown: how many are.
-        more: whether there are more than ``total``.
-    """
+    """Which rows of a list are shown, and links to those before and after; nothing if that is all."""
     offset = asked.offset
     if not offset and shown >= total and not more:
         return None

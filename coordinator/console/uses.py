@@ -65,11 +65,7 @@ def bar(share: Share) -> Node:
 
 
 def of_card(item: Row, busy: str) -> list[Node]:
-    """What a card says of an item's resources, usage and budget.
-
-    Args:
-        busy: what it demands and others hold, as ``Obstacle``.
-    """
+    """What a card says of an item's resources (``busy``: those that others hold), usage and budget."""
     found: list[Node] = []
     if item.spent and item.spent != item.id and ROLE_NAMES[item.role] != "terminal":
         found.append(chip("budget spent", "trouble", "of an item above it: it is claimed no more"))

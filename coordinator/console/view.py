@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2s
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import urlencode
 
 import htpy
@@ -23,7 +23,10 @@ from coordinator.transport.http.welcome import Place
 
 if TYPE_CHECKING:
     from coordinator.console.reads import Reads
+    from coordinator.store import Store
 
+T = TypeVar("T")
+P = ParamSpec("P")
 MOST_ROWS = 100
 """Rows of a window."""
 
@@ -57,8 +60,17 @@ class Asked:
 
     @property
     def path(self) -> str:
-        """The page's path."""
         return path_of(self.view.name, self.project, self.id)
+
+    async def tool(self, toolset: str, name: str, arguments: Mapping[str, Any]) -> Any:
+        """The result of a tool that reads. Raises ToolFailure as ``Reads.tool``."""
+        return await self.reads.tool(self.viewer, self.project, toolset, name, arguments)
+
+    async def read(
+        self, read: Callable[Concatenate[Store, str, P], Awaitable[T]], *args: P.args, **more: P.kwargs
+    ) -> T:
+        """What a function reads of the project in the store. Raises ToolFailure as ``Reads.admitted``."""
+        return await self.reads.admitted(self.project, lambda: read(self.reads.store, self.project, *args, **more))
 
     def url(self, **changes: str | None) -> str:
         """The page with some of its query changed; None and '' leave a parameter out."""
@@ -67,13 +79,10 @@ class Asked:
 
 
 def path_of(view: str, project: str = "", id: str = "") -> str:
-    """The path of a page."""
     return "/console" + (f"/p/{project}" if project else "") + f"/{view}" + (f"/{id}" if id else "")
 
 
 class Row(NamedTuple):
-    """A row of a region."""
-
     key: str
     """Unique in its region, such as ``item:<id>``: it names what the row shows, and not its place. Events about this id
     refresh the region at once."""
@@ -84,8 +93,6 @@ class Row(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What a region shows now."""
-
     rows: Sequence[Row]
     total: int | None = None
     """How many rows there are in all; None: these are all."""
@@ -141,7 +148,6 @@ class Region:
     own: bool = False
 
     def render(self, found: Rows) -> Rendered:
-        """The rows as HTML."""
         total = len(found.rows) if found.total is None else found.total
         rows, head = tuple(map(self._rendered, found.rows)), htpy.fragment[found.head].__html__()
         return Rendered(rows, total, found.offset, found.more, head, found.again)
@@ -185,7 +191,6 @@ class View:
     titled: bool = True
 
     def open_to(self, viewer: Viewer) -> bool:
-        """Whether a viewer may see it."""
         return viewer.sees_fleet if self.of_fleet else not self.needs or any(map(viewer.reads, self.needs))
 
     @property
@@ -196,20 +201,9 @@ class View:
 
 
 def region_element(
-    asked: Asked,
-    name: str,
-    rendered: Mapping[str, Rendered],
-    container: Element,
-    empty: Node = None,
-    **attributes: str,
+    asked: Asked, name: str, rendered: Mapping[str, Rendered], container: Element, empty: Node = None, **attributes: str
 ) -> Node:
-    """A region in its page.
-
-    Args:
-        container: its element.
-        empty: shown while it has no rows.
-        attributes: further attributes of the element, as htpy spells them (``class_``, ``aria_label``).
-    """
+    """A region in its element, with attributes as htpy spells them; ``empty`` is shown while it has no rows."""
     region, found = asked.view.regions[name], rendered[name]
     query = urlencode({key: value for key, value in asked.query.items() if value})
     return [

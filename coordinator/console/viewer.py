@@ -17,8 +17,6 @@ ANONYMOUS = "anonymous"
 
 
 class Viewer(msgspec.Struct, frozen=True):
-    """A visitor."""
-
     caller: Caller | None = None
     """None: nobody in particular; they may read everything and change nothing."""
     projects: frozenset[str] | None = None
@@ -67,9 +65,7 @@ class Viewer(msgspec.Struct, frozen=True):
         return self.caller is None or not self.caller.permissions.isdisjoint((EVERYTHING, EVERYTHING + READ, OPERATE))
 
     def sees(self, project: str) -> bool:
-        """Whether they may open a project."""
         return self.projects is None or project in self.projects
 
     def readable(self, toolsets: Collection[str] = TOOLSETS) -> frozenset[str]:
-        """The toolsets that they may read."""
         return frozenset(toolset for toolset in toolsets if self.reads(toolset))

@@ -61,10 +61,10 @@ class Desk:
         return item.replace("-", "")
 
     async def history(self, who: Caller | None = None, **more: object) -> History:
-        return await read_history(self.store, self.decisions, self.project, who, **more)  # type: ignore[arg-type]
+        return await read_history(self.store, self.project, self.decisions, who, **more)  # type: ignore[arg-type]
 
     async def inbox(self, who: Caller | None = None, **more: object) -> Inbox:
-        return await read_inbox(self.store, self.decisions, self.project, who, **more)  # type: ignore[arg-type]
+        return await read_inbox(self.store, self.project, self.decisions, who, **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -47,15 +47,7 @@ API = "api"
 
 
 class Actions:
-    """The changes that people make through one process.
-
-    Args:
-        toolsets: those that are served.
-        calls: runs calls.
-        resolve: says how a person is recorded.
-        store: that of the items.
-        rate: how fast a person may change things.
-    """
+    """The changes that people make through one process; ``resolve`` says how a person is recorded."""
 
     def __init__(
         self,
@@ -80,18 +72,10 @@ class Actions:
         self._rate = rate or Rate()
 
     def configure(self, settings: Settings) -> None:
-        """Takes over reloaded settings."""
         self._settings = settings
 
     async def answer(self, viewer: Viewer, project: str, path: str, body: bytes) -> Answer:
-        """Does what a request asks for that was checked to come from a page of ours.
-
-        Args:
-            path: ``call/<toolset>/<tool>`` or ``operate/<operation>``.
-
-        Raises:
-            ToolFailure: it is malformed, not permitted, or was shed.
-        """
+        """Does what a page of ours asks for: ``call/<toolset>/<tool>`` or ``operate/<operation>``."""
         what, _, name = path.partition("/")
         toolset, _, tool = name.partition("/") if what == "call" else ("", "", name)
         found = self._tools.get((toolset, tool))
@@ -115,11 +99,7 @@ class Actions:
         return data(msgspec.json.encode({**told, "result": result.facts}))
 
     def _may(self, viewer: Viewer, what: str, toolset: str) -> Caller:
-        """The person, if they may do this.
-
-        Raises:
-            ToolFailure: permission_denied.
-        """
+        """The person, if they may do this. Raises ToolFailure: permission_denied."""
         if viewer.caller is None or not viewer.is_person:
             raise ToolFailure("permission_denied", "only people may change anything here: sign in as one")
         if what == "operate":
@@ -181,11 +161,7 @@ _ENDED = "already terminal"
 
 
 def _result(done: Done) -> Result:
-    """What came of a call of a tool. Its sentences may quote items, so the log gets codes and numbers.
-
-    Raises:
-        ToolFailure: it was shed.
-    """
+    """What came of a call of a tool. Its sentences may quote items, so the log gets codes and numbers."""
     result = msgspec.json.decode(done.body) if done.body else {}
     facts = msgspec.Raw(done.body or b"{}")
     error = result.get("error") if isinstance(result, dict) else None

@@ -30,8 +30,6 @@ _NONE: _Arguments = MappingProxyType({})
 
 
 class Change(NamedTuple):
-    """What a button does."""
-
     to: str
     """``call/<toolset>/<tool>`` or ``operate/<operation>``."""
     arguments: _Arguments
@@ -93,7 +91,6 @@ def form_dialog(
     """A dialog with a form; it has to be outside of regions, so that what was typed stays.
 
     Args:
-        verb: on its button: what happens.
         edits: it sends only the fields of ``items.0`` that the person has changed, each with what it was before, as
             ``shown.0``, so that a change by somebody else is not taken back unseen.
     """
@@ -102,10 +99,7 @@ def form_dialog(
             h2(id=f"{id}-title")[title],
             fields,
             div(".failed", role="alert"),
-            div(".buttons")[
-                htpy.button(".primary", type="submit")[verb],
-                _closer(id, "Close"),
-            ],
+            div(".buttons")[htpy.button(".primary", type="submit")[verb], _closer(id, "Close")],
         ]
     ]
 
@@ -159,7 +153,6 @@ def number_field(name: str, title: str) -> Node:
 
 
 def choice_field(name: str, title: str, values: Sequence[str], chosen: str = "") -> Node:
-    """A field for one of some values."""
     options = [option(value=one, selected=one == chosen)[one or "any"] for one in values]
     return label(".field")[span[title], select(name=name)[options]]
 
@@ -180,36 +173,11 @@ def choice(title: str) -> Node:
     return htpy.input(".choose", type="checkbox", data_choose=True, aria_label=f"Choose {plain(title)}")
 
 
-def operation(
-    text: str,
-    name: str,
-    arguments: _Arguments,
-    viewer: Viewer,
-    project: str,
-    asked: Confirm,
-    done: str,
-    *,
-    refused: str = "",
-    kind: str = "danger",
-) -> Node:
-    """A button of operators."""
-    return button(
-        text,
-        Change(f"operate/{name}", arguments, done),
-        project,
-        confirm=asked,
-        refused=refusal(viewer) or refused,
-        kind=kind,
-    )
-
-
 def toolbar(name: str, found: Sequence[Node]) -> Node:
-    """Buttons side by side."""
     return menu(".actions", aria_label=name)[(li[one] for one in found)]
 
 
 def note(text: str) -> Node:
-    """A remark beside buttons."""
     return p(".why")[text]
 
 
@@ -238,10 +206,3 @@ def attributes(change: Change, project: str, confirm: Confirm | None = None) -> 
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
-
-
-__all__ = [
-    "MAX_REASON", "MODULE", "Change", "action_dialogs", "attributes", "button", "choice", "choice_field",
-    "form_dialog", "hidden_field", "menu_opener", "note", "number_field", "opener", "operation",
-    "refusal", "text_field", "toolbar",
-]  # fmt: skip

@@ -15,8 +15,6 @@ _REASON = "reason"
 
 
 class Confirm(NamedTuple):
-    """What is asked before an act."""
-
     question: str
     """Names the object and the consequence."""
     reason: str = ""
@@ -80,12 +78,7 @@ _ACTS: Mapping[str, Confirm] = {
 
 
 def confirm(act: str, typed: str = "", **names: object) -> Confirm:
-    """What is asked before an act.
-
-    Args:
-        typed: ``Confirm.typed``.
-        names: what the question names.
-    """
+    """What is asked before an act; ``names`` is what the question names."""
     asked = _ACTS[act]
     shown = {name: plain(str(value)) for name, value in names.items()}
     return asked._replace(question=asked.question.format(**shown), typed=typed)

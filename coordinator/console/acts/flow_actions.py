@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from htpy import Node
 
-from coordinator.console.acts.buttons import Change, button, note, operation, refusal
+from coordinator.console.acts.buttons import Change, button, note, refusal
 from coordinator.console.acts.confirms import confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import Asked
@@ -16,11 +16,7 @@ from coordinator.toolsets.flows.store.flows import FlowRow, StepRecord
 
 
 def flow_buttons(asked: Asked, row: FlowRow, again: int) -> Iterator[tuple[str, Node]]:
-    """What can be done with a workflow now, each with what names it.
-
-    Args:
-        again: how many of its steps have failed or were cancelled.
-    """
+    """What can be done with a workflow now, each with what names it; ``again`` counts failed and cancelled steps."""
     caller = asked.viewer.caller
     if caller is None or not asked.viewer.is_person:
         yield "none", note(f"Read only: {refusal(asked.viewer, 'flows')}.")
@@ -28,7 +24,8 @@ def flow_buttons(asked: Asked, row: FlowRow, again: int) -> Iterator[tuple[str, 
 
     def operate(text: str, does: str, done: str, kind: str = "") -> tuple[str, Node]:
         question = confirm(does.replace("_", " "), name=row.name, id=row.id, again=again)
-        return does, operation(text, does, {"id": row.id}, asked.viewer, asked.project, question, done, kind=kind)
+        change = Change(f"operate/{does}", {"id": row.id}, done)
+        return does, button(text, change, asked.project, confirm=question, refused=refusal(asked.viewer), kind=kind)
 
     if row.status == "running":
         yield operate("Pause workflow", "pause_flow", "It is paused.")

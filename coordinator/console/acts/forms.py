@@ -33,8 +33,6 @@ def answer_form(
     Args:
         about: names what it answers: what is typed stays as long as there is a form with this name.
         refused: why it cannot be sent now; empty: it can.
-        confirm: asked before; None: it is sent at once.
-        kind: of the button.
     """
     if refused or not fields:
         return button(verb, change, project, confirm=confirm, refused=refused, kind=kind)

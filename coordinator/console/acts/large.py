@@ -14,29 +14,17 @@ _LISTS = ("items", "item_ids", "notes", "dependencies", "transitions")
 
 
 def untyped(typed: object, name: str, what: str) -> str:
-    """The refusal of a large change whose name was not typed; empty: it was.
-
-    Args:
-        what: is changed, for people.
-    """
+    """The refusal of a large change of ``what`` whose name was not typed; empty: it was."""
     return "" if typed == name else f"Type {name} to go on: this changes {what}."
 
 
 async def is_large_tree(store: Store, project: str, root: str) -> bool:
-    """Whether more than ``MANY`` items are below one.
-
-    Args:
-        root: in the inner form.
-    """
+    """Whether more than ``MANY`` items are below one, which is named in the inner form."""
     return len(await descendants(store, project, root, MANY)) > MANY
 
 
 async def untyped_items(store: Store, project: str, meant: Any, typed: object) -> str:
-    """The refusal of a call that changes more than ``MANY`` items without the project's name; empty: there is none.
-
-    Args:
-        meant: the arguments of a tool of items.
-    """
+    """The refusal of a call that changes more than ``MANY`` items without the project's name; empty: there is none."""
     large = any(len(getattr(meant, name, None) or ()) > MANY for name in _LISTS)
     if not large and (root := getattr(meant, "root_id", None)):
         inner = to_inner(root)

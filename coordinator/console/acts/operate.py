@@ -43,8 +43,6 @@ class _Flow(_Arguments):
 
 
 class Operation(NamedTuple):
-    """One of them."""
-
     arguments: type[_Arguments]
     act: Callable[[Operator, str, Any], Awaitable[Result]]
     """Given who acts, the project, and the arguments."""
@@ -73,15 +71,7 @@ OPERATIONS: Mapping[str, Operation] = {
 
 
 async def operate(by: Operator, name: str, project: str, given: Mapping[str, Any]) -> Result:
-    """Does one.
-
-    Args:
-        name: a key of ``OPERATIONS``.
-        given: its arguments.
-
-    Raises:
-        ToolFailure: an argument is malformed, there is no such thing, or the store does not answer.
-    """
+    """Does one of ``OPERATIONS``, with the arguments of a request."""
     operation = OPERATIONS[name]
     if operation.of_project != bool(project):
         raise invalid("project", "this is about one project" if operation.of_project else "this is about the fleet")

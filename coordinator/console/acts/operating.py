@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from htpy import Node
 
-from coordinator.console.acts.buttons import operation, refusal
-from coordinator.console.acts.confirms import confirm
+from coordinator.console.acts.buttons import Change, button, refusal
+from coordinator.console.acts.confirms import Confirm, confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import Asked
 from coordinator.store.fleet.drains import FLEET_SCOPE
@@ -14,50 +14,34 @@ from coordinator.toolsets.items.store.boards.rows import Row
 
 
 def drain_button(asked: Asked, scope: str, name: str) -> Node:
-    """Drains processes.
-
-    Args:
-        name: what they are, for people.
-    """
-    if refusal(asked.viewer):
-        return None
-    typed = "fleet" if scope == FLEET_SCOPE else ""
-    done = f"{plain(name)} takes no new work."
-    question = confirm("drain", typed, name=name)
-    return operation(f"Drain {plain(name)}", "drain", {"scope": scope}, asked.viewer, "", question, done)
+    """Drains processes; ``name`` says to people what they are."""
+    change = Change("operate/drain", {"scope": scope}, f"{plain(name)} takes no new work.")
+    question = confirm("drain", "fleet" if scope == FLEET_SCOPE else "", name=name)
+    return _button(asked, f"Drain {plain(name)}", change, question, of_fleet=True)
 
 
 def end_drain_button(asked: Asked, scope: str) -> Node:
-    """Ends a drain of processes."""
-    if refusal(asked.viewer):
-        return None
-    question, done = confirm("end drain", name=scope), "The drain has ended."
-    return operation("End drain", "end_drain", {"scope": scope}, asked.viewer, "", question, done, kind="")
+    change = Change("operate/end_drain", {"scope": scope}, "The drain has ended.")
+    return _button(asked, "End drain", change, confirm("end drain", name=scope), kind="", of_fleet=True)
 
 
 def agent_drain_button(asked: Asked, agent: str, drained: str) -> Node:
-    """Drains an agent, or ends the drain that it is in.
-
-    Args:
-        drained: the name of that drain; empty: there is none.
-    """
-    if refusal(asked.viewer):
-        return None
-    name, project = plain(drained or agent), asked.project
+    """Drains an agent, or ends the drain of the name ``drained`` that it is in."""
     if drained:
-        question, done = confirm("end drain of agent", name=drained), f"{name} may claim again."
-        return operation(
-            "End drain", "end_drain_agents", {"name": drained}, asked.viewer, project, question, done, kind=""
-        )
-    question = confirm("drain agent", name=agent)
-    done = f"{name} claims no more."
-    return operation("Drain", "drain_agents", {"name": agent}, asked.viewer, project, question, done)
+        change = Change("operate/end_drain_agents", {"name": drained}, f"{plain(drained)} may claim again.")
+        return _button(asked, "End drain", change, confirm("end drain of agent", name=drained), kind="")
+    change = Change("operate/drain_agents", {"name": agent}, f"{plain(agent)} claims no more.")
+    return _button(asked, "Drain", change, confirm("drain agent", name=agent))
 
 
 def end_claim_button(asked: Asked, item: Row) -> Node:
     """Ends the claim on an item in place of its holder."""
-    if refusal(asked.viewer):
-        return None
-    question = confirm("end claim", holder=item.holder, title=item.title)
-    arguments = {"itemId": dashed(item.id), "fence": item.fence}
-    return operation("End claim", "end_claim", arguments, asked.viewer, asked.project, question, "The claim has ended.")
+    change = Change("operate/end_claim", {"itemId": dashed(item.id), "fence": item.fence}, "The claim has ended.")
+    return _button(asked, "End claim", change, confirm("end claim", holder=item.holder, title=item.title))
+
+
+def _button(
+    asked: Asked, text: str, change: Change, question: Confirm, *, kind: str = "danger", of_fleet: bool = False
+) -> Node:
+    project = "" if of_fleet else asked.project
+    return None if refusal(asked.viewer) else button(text, change, project, confirm=question, kind=kind)

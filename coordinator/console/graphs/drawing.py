@@ -34,8 +34,6 @@ _KEPT_GRAPHS, _KEPT_NODES = 64, 8_192
 
 
 class GraphNode(NamedTuple):
-    """A node."""
-
     key: str
     """Of its row."""
     title: str
@@ -49,8 +47,6 @@ class GraphNode(NamedTuple):
 
 
 class GraphEdge(NamedTuple):
-    """An edge between places of nodes."""
-
     source: int
     target: int
     label: str = ""
@@ -68,11 +64,7 @@ def structure(count: int, edges: Iterable[GraphEdge]) -> Graph:
 def graph_rows(
     layout: Layout, nodes: Sequence[GraphNode], edges: Sequence[GraphEdge], strong: Collection[tuple[int, int]]
 ) -> list[Row]:
-    """The rows of a graph's region. To be called in a thread: new ones of 300 nodes take some 80 ms.
-
-    Args:
-        strong: the edges that stand out, as (source, target).
-    """
+    """The rows of a graph's region. To be called in a thread: new ones of 300 nodes take some 80 ms."""
     width, height = layout.size
     thin, bold = _edges(layout, tuple(edges), frozenset(strong))
     rows = [

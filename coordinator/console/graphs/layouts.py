@@ -72,11 +72,7 @@ _decode = msgspec.json.Decoder(Layout).decode
 
 
 class Layouts:
-    """The layouts of one process.
-
-    Args:
-        worker: the command that lays out.
-    """
+    """The layouts of one process, which the command ``worker`` makes."""
 
     def __init__(self, worker: tuple[str, ...] = (sys.executable, "-P", str(_WORKER))) -> None:
         self._command = worker
@@ -126,7 +122,6 @@ class Layouts:
         return 0 if self._process is None else self._process.pid
 
     async def aclose(self) -> None:
-        """Ends the worker."""
         for making in self._made.values():
             making.cancel()
         await asyncio.gather(*self._made.values(), return_exceptions=True)

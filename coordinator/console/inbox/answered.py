@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
@@ -24,8 +25,6 @@ _POSITION = re.compile(r"(?:(\d{1,16})[-/]\w{1,80})?")
 
 
 class Answer(NamedTuple):
-    """Something that was answered."""
-
     kind: Kind
     id: str
     """What it is called: ids of the approval, of flow and step, of the session, or of the item (32 hex digits)."""
@@ -44,8 +43,6 @@ class Answer(NamedTuple):
 
 
 class History(NamedTuple):
-    """A page of it."""
-
     rows: list[Answer]
     """The last answer first."""
     next: str
@@ -54,8 +51,8 @@ class History(NamedTuple):
 
 async def read_history(
     store: Store,
-    decisions: Decisions,
     project: str,
+    decisions: Decisions,
     caller: Caller | None,
     *,
     kinds: Collection[Kind] = KINDS,
@@ -66,22 +63,23 @@ async def read_history(
 
     Args:
         caller: gates of flows that they may not see are left out.
-        kinds: which are read.
         after: ``History.next`` of the page before.
         limit: at most so many, and ``MOST``. A page may be shorter although it is not the last one.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR for a malformed ``after``; and as ``Store.run`` says.
     """
     begins = _positions(after) if after else dict.fromkeys(KINDS, "")
     wanted = [kind for kind in KINDS if kind in kinds and kind in begins]
     limit = max(1, min(limit, MOST))
-    source = _Source(store, decisions, project, caller)
-    found = await asyncio.gather(*(_READ[kind](source, begins[kind], limit) for kind in wanted))
-    pages = dict(zip(wanted, found, strict=True))
+    readers: dict[Kind, Callable[..., Awaitable[Any]]] = {
+        "approval": partial(decisions.closed, project),
+        "gate": partial(released_gates, store, project, caller),
+        "checkpoint": partial(answered_checkpoints, store, project),
+        "question": partial(answered_questions, store, project),
+    }
+    found = await asyncio.gather(*(readers[kind](after=begins[kind], limit=limit) for kind in wanted))
+    pages = {kind: _Page(page.next, [*map(_OF[kind], page.rows)]) for kind, page in zip(wanted, found, strict=True)}
     # After a page of which some are left out, there may be later answers than the others have.
-    known = max((_time(page.next) for page in found if page.next and len(page.rows) < limit), default=0)
-    rows = [row for page in found for row in page.rows if row.at >= known]
+    known = max((_time(page.next) for page in pages.values() if page.next and len(page.rows) < limit), default=0)
+    rows = [row for page in pages.values() for row in page.rows if row.at >= known]
     rows = sorted(rows, key=lambda row: (-row.at, row.kind))[:limit]  # of one kind, they are in order
     following = dict[Kind, str]()
     for kind, page in pages.items():
@@ -91,15 +89,6 @@ async def read_history(
         elif page.next:
             following[kind] = page.next
     return History(rows, ",".join(f"{kind}:{position}" for kind, position in following.items()))
-
-
-class _Source(NamedTuple):
-    """Where a kind is read."""
-
-    store: Store
-    decisions: Decisions
-    project: str
-    caller: Caller | None
 
 
 class _Page(NamedTuple):
@@ -123,20 +112,10 @@ def _time(position: str) -> int:
     return int(position.replace("/", "-").partition("-")[0])
 
 
-async def _approvals(source: _Source, after: str, limit: int) -> _Page:
-    page = await source.decisions.closed(source.project, after=after, limit=limit)
-    return _Page(page.next, [_of_approval(one) for one in page.rows])
-
-
 def _of_approval(one: ListedApproval) -> Answer:
     position = f"{one.answered_at}/{one.id}"
     what = one.answer or one.status
     return Answer("approval", one.id, one.definition, one.by, what, one.requester, one.via, one.answered_at, position)
-
-
-async def _gates(source: _Source, after: str, limit: int) -> _Page:
-    page = await released_gates(source.store, source.project, source.caller, after=after, limit=limit)
-    return _Page(page.next, [_of_gate(one) for one in page.rows])
 
 
 def _of_gate(one: ReleasedGate) -> Answer:
@@ -144,19 +123,9 @@ def _of_gate(one: ReleasedGate) -> Answer:
     return Answer("gate", name, title, one.by, "released", one.creator, one.via, one.at, one.entry)
 
 
-async def _checkpoints(source: _Source, after: str, limit: int) -> _Page:
-    page = await answered_checkpoints(source.store, source.project, after=after, limit=limit)
-    return _Page(page.next, [_of_checkpoint(one) for one in page.rows])
-
-
 def _of_checkpoint(one: AnsweredCheckpoint) -> Answer:
     title, what = f"{one.workflow}: {one.checkpoint}", one.option or one.how.replace("_", " ")
     return Answer("checkpoint", one.session, title, one.by, what, one.asked_by, one.via, one.at, one.entry)
-
-
-async def _questions(source: _Source, after: str, limit: int) -> _Page:
-    page = await answered_questions(source.store, source.project, after=after, limit=limit)
-    return _Page(page.next, [_of_question(one) for one in page.rows])
 
 
 def _of_question(one: AnsweredQuestion) -> Answer:
@@ -167,9 +136,9 @@ def _of_question(one: AnsweredQuestion) -> Answer:
 
 _GONE_ON = {"resume": "resumed", "cancel": "cancelled"}
 """What became of items without an answer in words."""
-_READ: Mapping[Kind, Callable[[_Source, str, int], Awaitable[_Page]]] = {
-    "approval": _approvals,
-    "gate": _gates,
-    "checkpoint": _checkpoints,
-    "question": _questions,
+_OF: Mapping[Kind, Callable[[Any], Answer]] = {
+    "approval": _of_approval,
+    "gate": _of_gate,
+    "checkpoint": _of_checkpoint,
+    "question": _of_question,
 }

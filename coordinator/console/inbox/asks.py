@@ -38,7 +38,7 @@ def cannot(viewer: Viewer, kind: Kind) -> str:
     return found
 
 
-def facts(rows: Sequence[tuple[str, Node]]) -> Node:
+def facts(*rows: tuple[str, Node]) -> Node:
     """Names with values; those without one are left out."""
     return dl(".pairs")[([dt[name], dd[value]] for name, value in rows if value)]
 
@@ -52,8 +52,7 @@ def value(name: str, found: Any) -> Node:
     if len(text) > MOST_SHOWN:
         size = f"the first {number(MOST_SHOWN)} of {size}"
     return details(open=size is None)[
-        summary[name, " ", span(".dim")[size]],
-        pre(".value", tabindex="0")[plain(text[:MOST_SHOWN])],
+        summary[name, " ", span(".dim")[size]], pre(".value", tabindex="0")[plain(text[:MOST_SHOWN])]
     ]
 
 
@@ -66,19 +65,16 @@ def evidence(found: Sequence[Evidence]) -> Node:
 
 
 def approval(asked: Asked, one: OpenApproval) -> Iterator[Node]:
-    """An approval of the gateway."""
     instance = a(href=path_of("instance", asked.project, one.workflow))[plain(one.title or one.definition)]
     yield facts(
-        (
-            ("instance", [instance, " in state ", plain(one.state), f", version {one.version}"]),
-            ("asked by", [plain(one.requester), " by ", plain(one.asked_by), ", ", ago(one.asked_at)]),
-            ("queue", plain(one.queue)),
-            ("goal", plain(one.goal)),
-            ("guidance", plain(one.guidance)),
-            ("asked in vain", plain(", ".join(one.declined))),
-            ("time left", left(one.deadline) if one.deadline else None),
-            ("four eyes", "whoever asks must not answer" if one.distinct else None),
-        )
+        ("instance", [instance, " in state ", plain(one.state), f", version {one.version}"]),
+        ("asked by", [plain(one.requester), " by ", plain(one.asked_by), ", ", ago(one.asked_at)]),
+        ("queue", plain(one.queue)),
+        ("goal", plain(one.goal)),
+        ("guidance", plain(one.guidance)),
+        ("asked in vain", plain(", ".join(one.declined))),
+        ("time left", left(one.deadline) if one.deadline else None),
+        ("four eyes", "whoever asks must not answer" if one.distinct else None),
     )
     if one.operation:
         yield p(".dim")[f"{plain(one.operation)} is in progress; you can answer when it has ended."]
@@ -105,12 +101,7 @@ def _answer(asked: Asked, workflow: str, version: int, one: AnswerChoice) -> Nod
     leads_to = " or ".join(dict.fromkeys(target.state for target in one.targets)) or "where its rules say"
     change = Change(
         "call/gateway/workflow.submit",
-        {
-            "workflowId": workflow,
-            "expectedVersion": version,
-            "transition": one.transition,
-            "arguments": one.arguments,
-        },
+        {"workflowId": workflow, "expectedVersion": version, "transition": one.transition, "arguments": one.arguments},
         f"Answered: {title}",
     )
     about = [one.description, *(target.description for target in one.targets[:1])]
@@ -130,18 +121,15 @@ def _answer(asked: Asked, workflow: str, version: int, one: AnswerChoice) -> Nod
 
 
 def gate(asked: Asked, one: WaitingGate) -> Iterator[Node]:
-    """A gate of a flow."""
     flow = a(href=path_of("flow", asked.project, str(one.flow)))[f"flow {one.flow} ", plain(one.flow_name)]
     yield facts(
-        (
-            ("flow", [flow, " (paused: what follows waits until it is resumed)" if one.paused else None]),
-            ("gate", [plain(one.name), " ", span(".dim")[plain(one.key)] if one.key != one.name else None]),
-            ("created by", plain(one.creator)),
-            ("waits since", ago(one.since)),
-            ("asks", f"the role {plain(one.role)}" if one.role else "everybody who may see the flow"),
-            ("time left", left(one.expires_at) if one.expires_at else None),
-            ("asked in vain", plain(", ".join(one.declined))),
-        )
+        ("flow", [flow, " (paused: what follows waits until it is resumed)" if one.paused else None]),
+        ("gate", [plain(one.name), " ", span(".dim")[plain(one.key)] if one.key != one.name else None]),
+        ("created by", plain(one.creator)),
+        ("waits since", ago(one.since)),
+        ("asks", f"the role {plain(one.role)}" if one.role else "everybody who may see the flow"),
+        ("time left", left(one.expires_at) if one.expires_at else None),
+        ("asked in vain", plain(", ".join(one.declined))),
     )
     refused = cannot(asked.viewer, "gate") or ("" if one.may_release else f"The role {one.role!r} is required.")
     change = Change("call/flows/workflow_step_ready", {"step_id": one.step}, "Released.")
@@ -159,12 +147,10 @@ def checkpoint(asked: Asked, one: SeenSession) -> Iterator[Node]:
     session = a(href=path_of("session", asked.project, one.row.id))[plain(one.title or one.row.workflow)]
     found = one.definition
     yield facts(
-        (
-            ("session", [session, " at ", plain(one.row.activity)]),
-            ("checkpoint", [plain(found.name) if found else None, " ", span(".dim")[plain(one.row.checkpoint)]]),
-            ("waits since", ago(one.row.yielded_at)),
-            ("item", item_link(asked.project, dashed(one.row.item), "") if one.row.item else None),
-        )
+        ("session", [session, " at ", plain(one.row.activity)]),
+        ("checkpoint", [plain(found.name) if found else None, " ", span(".dim")[plain(one.row.checkpoint)]]),
+        ("waits since", ago(one.row.yielded_at)),
+        ("item", item_link(asked.project, dashed(one.row.item), "") if one.row.item else None),
     )
     if found is None:
         yield p["Its definition was removed, so that it cannot be answered until that is back."]
@@ -211,15 +197,9 @@ def _ways(asked: Asked, one: SeenSession, found: Checkpoint) -> Iterator[Node]:
 
 
 def question(asked: Asked, item: str, title: str, notes: Sequence[Any], gone_on: Node) -> Iterator[Node]:
-    """The questions of an agent about an item, with their answers.
-
-    Args:
-        item: dashed.
-        notes: all notes of the item, as ``query_notes`` lists them.
-        gone_on: why the item waits for no answer; None: it does.
-    """
+    """The questions of an agent about an item, with their answers; ``gone_on``: why it waits for none any more."""
     by_key = {note.key: note for note in notes}
-    yield facts((("item", item_link(asked.project, item, plain(title))),))
+    yield facts(("item", item_link(asked.project, item, plain(title))))
     count = 0
     while f"question-{count + 1}" in by_key:
         count += 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Literal, NamedTuple, get_args
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
 
 from msgspec import UNSET
 
@@ -30,8 +31,6 @@ _COUNTED = 100
 
 
 class Waiting(NamedTuple):
-    """Something that waits for a person."""
-
     kind: Kind
     id: str
     """Of the approval, the gate's step, the session, or the item (32 hex digits)."""
@@ -61,8 +60,8 @@ class Inbox(NamedTuple):
 
 async def read_inbox(
     store: Store,
-    decisions: Decisions,
     project: str,
+    decisions: Decisions,
     caller: Caller | None,
     *,
     kinds: Collection[Kind] = KINDS,
@@ -73,17 +72,19 @@ async def read_inbox(
 
     Args:
         caller: whose right to answer is shown; gates of flows that they may not see are left out.
-        kinds: which are read.
         after: ``Inbox.next`` of the page before, by kind; then only kinds that are in it are to be read.
         limit: at most so many of each kind.
-
-    Raises ToolFailure as ``Store.run`` says.
     """
     wanted = [kind for kind in KINDS if kind in kinds]
     limit = max(1, min(limit, MOST))
-    source = _Source(store, decisions, project, caller)
-    pages = await asyncio.gather(*(_READ[kind](source, after.get(kind, ""), limit) for kind in wanted))
-    rows = [row for page in pages for row in page.rows]
+    readers: dict[Kind, Callable[..., Awaitable[Any]]] = {
+        "approval": partial(decisions.open, project, Principal.of(caller)),
+        "gate": partial(waiting_gates, store, project, caller),
+        "checkpoint": partial(list_sessions, store, project, only_open=True),
+        "question": partial(open_questions, store, project),
+    }
+    pages = await asyncio.gather(*(readers[kind](after=after.get(kind, ""), limit=limit) for kind in wanted))
+    rows = [_OF[kind](one) for kind, page in zip(wanted, pages, strict=True) for one in page.rows]
     rows.sort(key=lambda row: (-row.since, row.kind, row.id))
     more = {kind: page.next for kind, page in zip(wanted, pages, strict=True) if page.next}
     return Inbox(max((page.now for page in pages), default=0), rows, more)
@@ -118,34 +119,9 @@ async def count_waiting(
     return dict(zip(wanted, await asyncio.gather(*(counts[kind]() for kind in wanted)), strict=True))
 
 
-class _Source(NamedTuple):
-    """Where a kind is read."""
-
-    store: Store
-    decisions: Decisions
-    project: str
-    caller: Caller | None
-
-
-class _Page(NamedTuple):
-    now: int
-    next: str
-    rows: list[Waiting]
-
-
-async def _approvals(source: _Source, after: str, limit: int) -> _Page:
-    page = await source.decisions.open(source.project, Principal.of(source.caller), after=after, limit=limit)
-    return _Page(page.now, page.next, [_of_approval(one) for one in page.rows])
-
-
 def _of_approval(one: OpenApproval) -> Waiting:
     title = one.title or one.definition
     return Waiting("approval", one.id, title, one.requester, one.queue, one.asked_at, one.refusal, one)
-
-
-async def _gates(source: _Source, after: str, limit: int) -> _Page:
-    page = await waiting_gates(source.store, source.project, source.caller, after=after, limit=limit)
-    return _Page(page.now, page.next, [_of_gate(one) for one in page.rows])
 
 
 def _of_gate(one: WaitingGate) -> Waiting:
@@ -153,18 +129,8 @@ def _of_gate(one: WaitingGate) -> Waiting:
     return Waiting("gate", str(one.step), one.name, one.creator, one.role, one.since, refusal, one)
 
 
-async def _checkpoints(source: _Source, after: str, limit: int) -> _Page:
-    page = await list_sessions(source.store, source.project, only_open=True, after=after, limit=limit)
-    return _Page(page.now, page.next, [_of_session(one) for one in page.rows])
-
-
 def _of_session(one: SessionRow) -> Waiting:
     return Waiting("checkpoint", one.id, one.checkpoint, one.agent, "", one.yielded_at, "", one)
-
-
-async def _questions(source: _Source, after: str, limit: int) -> _Page:
-    page = await open_questions(source.store, source.project, after=after, limit=limit)
-    return _Page(page.now, page.next, [_of_question(one) for one in page.rows])
 
 
 def _of_question(one: OpenQuestion) -> Waiting:
@@ -172,9 +138,9 @@ def _of_question(one: OpenQuestion) -> Waiting:
     return Waiting("question", one.item, one.title, asked_by, "", one.asked_at, "", one)
 
 
-_READ: Mapping[Kind, Callable[[_Source, str, int], Awaitable[_Page]]] = {
-    "approval": _approvals,
-    "gate": _gates,
-    "checkpoint": _checkpoints,
-    "question": _questions,
+_OF: Mapping[Kind, Callable[[Any], Waiting]] = {
+    "approval": _of_approval,
+    "gate": _of_gate,
+    "checkpoint": _of_session,
+    "question": _of_question,
 }

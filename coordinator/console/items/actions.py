@@ -56,18 +56,15 @@ _CHANGED = Change(_ITEMS, {"operation": "update", "items": [{}], "shown": [{}]},
 
 
 async def _load(asked: Asked) -> Rows:
-    reads, project = asked.reads, asked.project
     if refused := refusal(asked.viewer, "items"):
         return Rows([Row("action:none", note(f"Read only: {refused}."))])
-    full: FullItem = await reads.tool(
-        asked.viewer, project, "items", "query_items", {"operation": "get", "id": asked.id}
-    )
+    full: FullItem = await asked.tool("items", "query_items", {"operation": "get", "id": asked.id})
     inner = full.id.replace("-", "")
-    context: ItemContextResult = await reads.tool(asked.viewer, project, "items", "get_context", {"itemId": full.id})
-    now, rows = await reads.admitted(project, lambda: rows_by_ids(reads.store, project, [inner]))
+    context: ItemContextResult = await asked.tool("items", "get_context", {"itemId": full.id})
+    now, rows = await asked.read(rows_by_ids, [inner])
     if not rows:
         raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such item")
-    large = rows[0].children > 0 and await reads.admitted(project, lambda: is_large_tree(reads.store, project, inner))
+    large = rows[0].children > 0 and await asked.read(is_large_tree, inner)
     shown = _actions(asked, rows[0], full, context, now, large)
     return Rows([Row(f"action:{name}", content) for name, content in shown])
 
@@ -77,7 +74,6 @@ ACTIONS = Region(_load, ("items",), htpy.li, personal=True)
 
 
 def actions_element(asked: Asked, rendered: Mapping[str, Rendered]) -> Node:
-    """The region in its page."""
     return region_element(asked, "actions", rendered, htpy.menu, class_="actions", aria_label="Actions")
 
 
@@ -147,7 +143,6 @@ def _actions(
 
 
 def _missing(context: ItemContextResult, phase: str = "") -> str:
-    """The notes that a trigger needs."""
     keys = [one.key for one in context.schema if one.required and not one.filled and phase in ("", one.role)]
     return f"lacks the note {', '.join(map(plain, keys))}" if keys else ""
 
@@ -173,7 +168,6 @@ def _offer_now(project: str, item: Item, full: FullItem) -> Node:
 
 
 def _raises(asked: Asked) -> bool:
-    """Whether the viewer may raise budgets."""
     caller = asked.viewer.caller
     return caller is not None and not BUDGETS.isdisjoint(caller.permissions)
 
@@ -181,9 +175,6 @@ def _raises(asked: Asked) -> bool:
 def budget_opener(asked: Asked, item: str, budget: BudgetLimits | UnsetType) -> Node:
     """A button that changes the budget of an item; the page needs ``budget_dialog``. Whoever lacks the permission to
     raise it may lower it.
-
-    Args:
-        item: its UUID.
     """
     found = {} if isinstance(budget, UnsetType) else msgspec.to_builtins(budget)
     verb = "Raise" if found and _raises(asked) else "Lower" if found else "Set"
@@ -192,7 +183,6 @@ def budget_opener(asked: Asked, item: str, budget: BudgetLimits | UnsetType) -> 
 
 
 def budget_dialog(asked: Asked) -> Node:
-    """The form of ``budget_opener``."""
     fields = [
         hidden_field("items.0.id"),
         number_field("items.0.budget.costMicroUsd", "Cost, in millionths of a US dollar: 5000000 is $5.00"),
@@ -210,12 +200,7 @@ def _editable(full: FullItem) -> dict[str, Any]:
 
 
 def note_opener(asked: Asked, item: str, key: str, phase: str, found: IncludedNote | None) -> Node:
-    """A button that edits a note, or writes one.
-
-    Args:
-        item: the item's UUID.
-        found: the note; None: there is none yet.
-    """
+    """A button that edits a note (``found``) of an item, or writes one."""
     if refusal(asked.viewer, "items") or (found is not None and found.format == JSON):
         return None
     cut = "too long to edit here: use fleet items note" if found is not None and found.size else ""
@@ -240,18 +225,8 @@ def edge_button(asked: Asked, dependency: str, title: str) -> Node:
 
 
 def answer_opener(asked: Asked, item: str, question: int, phase: str = "work") -> Node:
-    """A button that answers the question of an agent; the page needs ``answer_dialog``.
-
-    Args:
-        question: its number.
-        phase: of the note with the answer: the item's role before it was blocked.
-    """
-    values = {
-        "notes.0.itemId": item,
-        "notes.0.key": f"answer-{question}",
-        "notes.0.role": phase,
-        _THEN: item,
-    }
+    """A button that answers a question of an agent, in a phase of the item; the page needs ``answer_dialog``."""
+    values = {"notes.0.itemId": item, "notes.0.key": f"answer-{question}", "notes.0.role": phase, _THEN: item}
     return opener("Answer", "answer", values, refusal(asked.viewer, "items"))
 
 
@@ -311,7 +286,6 @@ def _boxes(lines_of: Callable[[Box], int]) -> Iterator[Node]:
 
 
 def new_item_dialog(asked: Asked) -> Node:
-    """The form of ``new_item``."""
     fields = [hidden_field("items.0.parentId"), *_boxes(lambda box: box.new)]
     change = Change(_ITEMS, {"operation": "create", "items": [{}]}, "The item is created.")
     return _dialog(asked, "new-item", "New item", change, fields, "Create item")

@@ -34,23 +34,12 @@ _TOLD = ("in-progress", "blocked", "done", "quarantined")
 
 
 async def window(asked: Asked, wanted: Wanted, limit: int = WINDOW) -> tuple[BoardPage, int]:
-    """The items at the place that is asked for, and the place: the last ones, if the list has become shorter.
-
-    Raises:
-        ToolFailure: as ``board_page``.
-    """
-    reads, project = asked.reads, asked.project
-
-    async def read(offset: int) -> BoardPage:
-        return await reads.admitted(
-            project, lambda: board_page(reads.store, project, wanted, offset=offset, limit=limit)
-        )
-
+    """The items at the place that is asked for, and the place: the last ones, if the list has become shorter."""
     offset = asked.offset
-    page = await read(offset)
+    page = await asked.read(board_page, wanted, offset=offset, limit=limit)
     if not page.rows and page.total and offset:
         offset = max(0, page.total - limit)
-        page = await read(offset)
+        page = await asked.read(board_page, wanted, offset=offset, limit=limit)
     return page, offset
 
 
@@ -70,16 +59,12 @@ async def cards(asked: Asked, items: Sequence[rows.Row], with_role: bool = False
 
     Args:
         with_role: whether they show the items' roles; columns of a board say it.
-
-    Raises:
-        ToolFailure: as ``read_obstacles``.
     """
-    reads, project, sees = asked.reads, asked.project, asked.viewer.sees_holders
+    project, sees = asked.project, asked.viewer.sees_holders
     ready = [one.id for one in items if one.resources and not one.holds and rows.STATES[one.state] in _READY]
     found: dict[str, Obstacle] = {}
     if ready:
-        terms = reads.config.terms(project)
-        found = await reads.admitted(project, lambda: read_obstacles(reads.store, project, terms, ready))
+        found = await asked.read(read_obstacles, asked.reads.config.terms(project), ready)
     return [
         Row(f"item:{dashed(item.id)}", _content(project, item, with_role, found.get(item.id, FREE).busy, sees), "entry")
         for item in items
@@ -113,7 +98,6 @@ def _content(project: str, item: rows.Row, with_role: bool, busy: str, sees: boo
 
 
 def priority(code: int) -> Node:
-    """A priority as a word."""
     name = PRIORITY_NAMES[code]
     return span(f".priority.{name}", title="priority")[name]
 
@@ -124,11 +108,7 @@ def is_held(item: rows.Row) -> bool:
 
 
 def standing(project: str, item: rows.Row, sees: bool) -> list[Node]:
-    """Who has it, and for how long.
-
-    Args:
-        sees: whether the viewer may see who that is.
-    """
+    """Who has it, and for how long; only some viewers see who that is."""
     if is_held(item):
         return [span(".entry-holder")[agent_link(project, item.holder) if sees else "an agent"], left(item.expires)]
     if rows.STATES[item.state] == "abandoned":

@@ -20,8 +20,6 @@ from coordinator.toolsets.items.store.boards.rows import STATES
 
 
 class ItemState(NamedTuple):
-    """How an item is shown."""
-
     tone: str
     icon: str
     word: str
@@ -31,11 +29,7 @@ _IN_QUEUE = {"ready": "ready", "held": "ready", "waiting": "not offered", "paren
 
 
 def state_of(item: tree_graph.Node, now: int, sees: bool) -> ItemState:
-    """What an item does or waits for.
-
-    Args:
-        sees: whether the viewer may see who holds it.
-    """
+    """What an item does or waits for; only some viewers see who holds it."""
     role, state = ROLE_NAMES[item.role], STATES[item.state]
     if role == "terminal":
         return ItemState("done", "done", "done")
@@ -53,11 +47,7 @@ def state_of(item: tree_graph.Node, now: int, sees: bool) -> ItemState:
 
 
 def drawn(asked: Asked, item: tree_graph.Node, now: int, classes: str = "", more: str = "") -> GraphNode:
-    """An item as a node.
-
-    Args:
-        more: said after its state.
-    """
+    """An item as a node; ``more`` is said after its state."""
     told = state_of(item, now, asked.viewer.sees_holders)
     key, word = dashed(item.id), f"{told.word}, {more}" if more else told.word
     ready = " ready" * (told.word == "ready")
@@ -74,10 +64,8 @@ class _Shown(NamedTuple):
 
 async def _shown(asked: Asked) -> _Shown:
     async def make() -> _Shown:
-        reads, project = asked.reads, asked.project
-        got = {"operation": "get", "id": asked.id}
-        item: str = (await reads.tool(asked.viewer, project, "items", "query_items", got)).id.replace("-", "")
-        found = await reads.admitted(project, lambda: tree_graph.read_neighbourhood(reads.store, project, item))
+        item: str = (await asked.tool("items", "query_items", {"operation": "get", "id": asked.id})).id.replace("-", "")
+        found = await asked.read(tree_graph.read_neighbourhood, item)
         edges = sorted(GraphEdge(edge.blocker, edge.blocked) for edge in found.edges)
         if not edges:
             return _Shown(found, [], Drawn(None))
@@ -117,11 +105,7 @@ NEIGHBOURS = Region(_rows, ("items",), htpy.g)
 
 
 async def neighbours_element(asked: Asked, name: str, rendered: Mapping[str, Rendered]) -> Node:
-    """What the item waits for and what waits for it, one step both ways, as a graph, with the way to the whole.
-
-    Args:
-        name: of the region.
-    """
+    """What the item waits for and what waits for it, one step both ways, as a graph, with the way to the whole."""
     shown = await _shown(asked)
     about = region_head(name, rendered)
     return graph_element(asked, name, rendered, shown.drawn.layout, "Neighbours", about)

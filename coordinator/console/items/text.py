@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-import msgspec
 from htpy import Node, a, details, div, h2, h3, pre, span, summary
 from msgspec import UNSET
 
 from coordinator.console.items.actions import QUESTION, answer_opener, note_opener
 from coordinator.console.markdown import LONGEST, markdown
-from coordinator.console.parts import ago, chip, number, plain, role
+from coordinator.console.parts import ago, chip, indented, number, plain, role, spaced
 from coordinator.console.view import Asked, Row, Rows
 from coordinator.toolsets.items.contract.context import FullContextResult, SchemaNote
 from coordinator.toolsets.items.contract.included import IncludedItem, IncludedNote
@@ -28,7 +27,7 @@ async def texts(asked: Asked) -> Rows:
     asked_for = asked.query.get("notes", "")
     offset = int(asked_for) if _OFFSET.fullmatch(asked_for) else 0
     given = {"itemId": asked.id, "include": ["item", "notes"], "offset": offset}
-    found: FullContextResult = await asked.reads.tool(asked.viewer, asked.project, "items", "get_context", given)
+    found: FullContextResult = await asked.tool("items", "get_context", given)
     room = _Room()
     shown = [Row(f"text:{found.item.id}", content)] if (content := await _own(found.item, room)) else []
     notes = {note.key: note for note in found.notes or []}
@@ -98,34 +97,20 @@ def _act(asked: Asked, item: IncludedItem, note: IncludedNote, keys: Collection[
 async def _note(note: IncludedNote, asked_for: SchemaNote | None, room: _Room, act: Node) -> Node:
     body = note.body if note.body is not UNSET else ""
     if note.format == JSON:
-        content: Node = pre[plain(_pretty(body))]
+        content: Node = pre[plain(indented(body))]
     else:
         content = await room.show(body)
+    required = asked_for is not None and asked_for.required
+    by = spaced(
+        plain(note.actor.id) if note.actor else None,
+        chip("verified") if note.verification and note.verification.status == "verified" else None,
+        ago(instant(note.modified_at, "modifiedAt")),
+    )
     return [
-        h3[
-            plain(note.key),
-            " ",
-            chip("required") if asked_for and asked_for.required else None,
-            span(".dim.by")[
-                plain(note.actor.id) if note.actor else None,
-                " ",
-                chip("verified") if note.verification and note.verification.status == "verified" else None,
-                " ",
-                ago(instant(note.modified_at, "modifiedAt")),
-            ],
-            " ",
-            act,
-        ],
+        h3[spaced(plain(note.key), chip("required") if required else None, span(".dim.by")[by], act)],
         content,
         div(".dim")[f"Only the beginning is shown: it has {number(note.size)} bytes."] if note.size else None,
     ]
-
-
-def _pretty(text: str) -> str:
-    try:
-        return msgspec.json.format(text, indent=2)
-    except msgspec.DecodeError:
-        return text  # only its beginning
 
 
 def _lacking(note: SchemaNote, act: Node) -> Node:

@@ -24,9 +24,7 @@ from coordinator.units import clock, money
 
 async def obstacle_of(asked: Asked, item: rows.Row) -> Obstacle:
     """What keeps agents from an item. Raises ToolFailure as ``read_obstacles``."""
-    reads, project = asked.reads, asked.project
-    terms = reads.config.terms(project)
-    found = await reads.admitted(project, lambda: read_obstacles(reads.store, project, terms, [item.id]))
+    found = await asked.read(read_obstacles, asked.reads.config.terms(asked.project), [item.id])
     return found.get(item.id, FREE)
 
 
@@ -59,7 +57,6 @@ def _stopped(project: str, item: rows.Row, obstacle: Obstacle) -> Iterator[Node]
 
 
 def _whose(project: str, item: rows.Row, told: Mapping[str, Any]) -> Node:
-    """A spent budget in words."""
     if told["name"] == item.id:
         return "its budget"
     if told["of"] == "item":

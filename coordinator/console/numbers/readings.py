@@ -33,14 +33,11 @@ _STATUSES: tuple[FlowStatus, ...] = ("running", "paused", "failed")
 
 
 class FleetState(NamedTuple):
-    """The processes of the fleet."""
-
     processes: Processes
     drains: dict[str, int]
     """Scopes that are drained, and since when."""
 
     def running(self, role: Role) -> list[tuple[Process, ProcessStatus]]:
-        """Those of a role."""
         return [
             (one, one.status) for one in self.processes.running if one.status is not None and one.status.role == role
         ]
@@ -79,8 +76,6 @@ async def held_conditions(asked: Asked) -> list[Holding]:
 
 
 class Flows(NamedTuple):
-    """How many workflows there are."""
-
     running: int
     paused: int
     failed: int

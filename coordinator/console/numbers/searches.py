@@ -27,8 +27,6 @@ MOST_SCANS = 8
 
 
 class Hits(NamedTuple):
-    """What a search has found."""
-
     rows: list[Row]
     roles: tuple[int, ...]
     """All items of the project by role code, when it was searched."""
@@ -37,11 +35,7 @@ class Hits(NamedTuple):
 
 
 async def search(asked: Asked, wanted: Wanted, most: int = MOST) -> Hits:
-    """The first items that meet all that is wanted, best first, as they are now: ``most`` of them.
-
-    Raises:
-        ToolFailure: as ``board_page``; ``over_capacity``: too many searches wait.
-    """
+    """The first items that meet all that is wanted, best first, as they are now: ``most`` of them."""
     reads, project = asked.reads, asked.project
 
     async def find() -> tuple[list[str], BoardPage]:

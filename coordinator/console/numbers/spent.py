@@ -34,8 +34,6 @@ _REASONS = dict(zip(HeldBack.__struct_fields__, HeldBack.__struct_encode_fields_
 
 
 class Spent(NamedTuple):
-    """A spent budget."""
-
     of: Literal["project", "agent", "item"]
     name: str
     """Of the project or agent; the id of the item (inner form)."""
@@ -52,8 +50,6 @@ class Spent(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What keeps agents from items."""
-
     spent: tuple[Spent, ...]
     """The project's first."""
     more: bool
@@ -64,7 +60,6 @@ class Held(NamedTuple):
     """Whether there is an item that is not held back, for any agent."""
 
     def of(self, kind: Literal["project", "agent", "item"]) -> list[Spent]:
-        """The spent budgets of a kind."""
         return [one for one in self.spent if one.of == kind]
 
     @property

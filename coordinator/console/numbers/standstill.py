@@ -22,8 +22,6 @@ _LEAST = Criticality.SHEDDABLE.label
 
 
 class Standstill(NamedTuple):
-    """A cause."""
-
     cause: str
     """A word or two."""
     text: str
@@ -33,11 +31,7 @@ class Standstill(NamedTuple):
 
 
 def standstill(
-    state: ProjectState,
-    processes: Sequence[Process],
-    drains: Sequence[str],
-    queued_steps: int,
-    held: Held = NOTHING,
+    state: ProjectState, processes: Sequence[Process], drains: Sequence[str], queued_steps: int, held: Held = NOTHING
 ) -> Standstill | None:
     """Why nothing moves; None: something does.
 

@@ -20,7 +20,6 @@ class Cookie:
     """A cookie of one purpose.
 
     Args:
-        purpose: part of its name.
         settings: say where people reach the console. If they do not, HTTPS is assumed, but on loopback.
     """
 
@@ -36,11 +35,7 @@ class Cookie:
         return self._public_is_https if host == self._public else not _is_loopback(host)
 
     def read(self, head: Mapping[bytes, bytes], fleet: str) -> str:
-        """Its value; empty: there is none.
-
-        Args:
-            fleet: the fleet's id.
-        """
+        """Its value in the fleet with this id; empty: there is none."""
         wanted = self._name(head, fleet)
         for one in head.get(b"cookie", b"").decode("latin-1").split(";"):
             name, _, value = one.strip().partition("=")

@@ -63,12 +63,7 @@ class _Attempt(msgspec.Struct, array_like=True):
 
 
 class Failed(Exception):
-    """The visitor is not signed in.
-
-    Args:
-        reason: for the log; it holds nothing secret.
-        said: for the visitor.
-    """
+    """The visitor is not signed in: ``said`` tells them, and ``reason`` the log; neither holds anything secret."""
 
     def __init__(self, reason: str, said: str = "The authorization server has not signed you in. Try again.") -> None:
         super().__init__(reason)
@@ -83,28 +78,16 @@ class Begun(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What the visitor came back with."""
-
     token: str
     after: str
     """The page that they had asked for."""
 
 
 class OAuthClient:
-    """The console as a client of the authorization server, in one process.
-
-    Args:
-        secret: that of the client; empty: it has none.
-    """
+    """The console as a client of the authorization server, in one process; it may have no ``secret``."""
 
     def __init__(
-        self,
-        settings: Settings,
-        oauth: OAuth,
-        secret: str,
-        authenticator: Authenticator,
-        store: Store,
-        seals: Seals,
+        self, settings: Settings, oauth: OAuth, secret: str, authenticator: Authenticator, store: Store, seals: Seals
     ) -> None:
         self._settings = oauth
         self._secret = secret
@@ -130,8 +113,6 @@ class OAuthClient:
         """Begins an attempt.
 
         Args:
-            after: the page that the visitor has asked for.
-
         Raises:
             Failed: the authorization server cannot be used now.
             ToolFailure: the store does not answer.
@@ -160,12 +141,7 @@ class OAuthClient:
         return Begun(url, self._cookie.set(head, self._fleet, text, ATTEMPT_SECONDS))
 
     async def finish(self, head: Mapping[bytes, bytes], query: Mapping[str, str]) -> Finished:
-        """Ends an attempt, with what the authorization server has sent the visitor back with.
-
-        Raises:
-            Failed: the visitor is not signed in.
-            ToolFailure: the store does not answer.
-        """
+        """Ends an attempt, with what the authorization server has sent the visitor back with; raises Failed."""
         attempt = await self._attempt(head, query.get("state", ""))
         metadata = await self._found()
         issuer = query.get("iss", "")
@@ -230,7 +206,6 @@ class OAuthClient:
             raise Failed("the id token is missing, does not verify, or is for somebody else")
 
     async def _found(self) -> _Metadata:
-        """The metadata of the authorization server."""
         issuer, now = self._issuer, time.monotonic()
         if self._metadata is not None and self._metadata[0] == issuer and now < self._metadata[1]:
             return self._metadata[2]

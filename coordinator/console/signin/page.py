@@ -58,12 +58,7 @@ class SignIn:
     async def answer(
         self, scope: Scope, receive: Receive, head: Mapping[bytes, bytes], viewer: Viewer | None
     ) -> Answer:
-        """Answers a request for ``PATH`` or below it that is not another site's.
-
-        Raises:
-            ToolFailure: there is no such page, or the store does not answer.
-            Refused: the body is too long.
-        """
+        """Answers a request for ``PATH`` or below it that is not another site's."""
         path, method = scope["path"], scope["method"]
         query = _query(scope["query_string"])
         if path == PATH and method in ("GET", "HEAD"):

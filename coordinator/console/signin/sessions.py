@@ -43,8 +43,6 @@ _AN_HOUR = 3_600
 
 
 class _Session(msgspec.Struct, array_like=True):
-    """What a cookie holds."""
-
     how: Literal["ticket", "token", "jwt"]
     ends: float
     """In Unix seconds."""
@@ -58,8 +56,6 @@ class _Session(msgspec.Struct, array_like=True):
 
 
 class Sessions:
-    """The sessions of visitors of one process."""
-
     def __init__(self, store: Store, seals: Seals, authenticator: Authenticator, settings: Settings) -> None:
         self._store = store
         self._seals = seals
@@ -77,21 +73,13 @@ class Sessions:
         return self._cookie.over_https(head)
 
     async def viewer(self, head: Mapping[bytes, bytes]) -> Viewer | None:
-        """The visitor behind a request; None: they have to sign in.
-
-        Raises:
-            ToolFailure: the store has to be asked for keys, and does not answer.
-        """
+        """The visitor behind a request; None: they have to sign in."""
         session = await self._session(head)
         viewer = self._viewer(session) if session is not None else None
         return viewer or (Viewer() if self._authenticator.mode != "required" else None)
 
     async def by_ticket(self, head: Mapping[bytes, bytes], text: str) -> Header | None:
-        """Signs in by a ticket: the header that sets the cookie; None: the ticket is not valid.
-
-        Raises:
-            ToolFailure: the store does not answer.
-        """
+        """Signs in by a ticket: the header that sets the cookie; None: the ticket is not valid."""
         name = await spend_ticket(self._store, self._seals, text)
         return None if name is None else await self._begun(head, _Session("ticket", self._end(), name=name))
 
@@ -114,7 +102,6 @@ class Sessions:
         return await self._begun(head, _Session("jwt", ends, caller=caller, projects=grant.projects))
 
     def over(self, head: Mapping[bytes, bytes]) -> Header:
-        """The header that ends a session."""
         return self._cookie.set(head, self._store.identity.known, "", 0)
 
     async def _grant(self, token: str) -> Grant | None:

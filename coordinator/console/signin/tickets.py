@@ -26,25 +26,14 @@ class _Ticket(msgspec.Struct, array_like=True):
 
 
 async def make_ticket(store: Store, seals: Seals, name: str) -> str:
-    """The path of a link with a new ticket.
-
-    Args:
-        name: whom it signs in.
-
-    Raises:
-        ToolFailure: the store does not answer.
-    """
+    """The path of a link with a new ticket, which signs in whom ``name`` names."""
     ticket = _Ticket(secrets.token_hex(16), name, await store.time() + SECONDS * 1000)
     text = await seals.seal(_purpose(store), msgspec.msgpack.encode(ticket))
     return f"{PATH}?ticket={text}"
 
 
 async def spend_ticket(store: Store, seals: Seals, text: str) -> str | None:
-    """The name of whom a ticket signs in; None: it is none, has ended or was spent.
-
-    Raises:
-        ToolFailure: the store does not answer.
-    """
+    """The name of whom a ticket signs in; None: it is none, has ended or was spent."""
     sealed = await seals.open(_purpose(store), text)
     if sealed is None:
         return None

@@ -12,8 +12,8 @@ from msgspec import UNSET
 from coordinator.console.acts.buttons import MODULE
 from coordinator.console.acts.operating import agent_drain_button, end_claim_button
 from coordinator.console.numbers.spent import Held, held, whose
-from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, short
-from coordinator.console.tables import cell, choices, pager, region_table
+from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, short, spaced
+from coordinator.console.tables import cell, choices, pager, region_table, search_form
 from coordinator.console.uses import share_chip, used
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
 from coordinator.toolsets.items.rules.ids import dashed
@@ -26,11 +26,7 @@ from coordinator.toolsets.items.store.usage import agent_sums
 SECONDS = 5
 """Waits begin and end without an event."""
 _COLUMNS = ("agent", "does", "since", "renewed", "claim", "failed attempts", "seen")
-_LISTS = {
-    "seen": "all, last seen first",
-    "holding": "holding, longest first",
-    "waiting": "waiting, longest first",
-}
+_LISTS = {"seen": "all, last seen first", "holding": "holding, longest first", "waiting": "waiting, longest first"}
 _EMPTY: dict[AgentList, str] = {
     "seen": "No agent has claimed or waited here in the last day.",
     "holding": "No agent holds an item now.",
@@ -44,12 +40,7 @@ def _list(asked: Asked) -> AgentList:
 
 
 async def _agents(asked: Asked) -> Rows:
-    found = await asked.reads.admitted(
-        asked.project,
-        lambda: list_agents(
-            asked.reads.store, asked.project, _list(asked), asked.query.get("agent", "").strip(), asked.offset
-        ),
-    )
+    found = await asked.read(list_agents, _list(asked), asked.query.get("agent", "").strip(), asked.offset)
     why = await held(asked)
     shown = [
         Row(f"agent:{one.id}", list(_cells(asked, one, item, _used(asked, one, entry or "", found.now), why)))
@@ -76,14 +67,14 @@ def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False], used_now
     if not asked.viewer.sees_holders:
         item = False
     yield cell("agent")[
-        agent_link(project, agent.id),
-        " ",
-        span(".chip", title="kind of actor")[agent.kind],
-        [" ", chip("verified", title="its identity was proved")] if agent.verified else None,
-        [" ", chip("drained", "warning", f"as {agent.drained}: it is to claim no more")] if agent.drained else None,
-        ([" ", chip(one, title="capability")] for one in agent.capabilities),
-        " ",
-        agent_drain_button(asked, agent.id, agent.drained),
+        spaced(
+            agent_link(project, agent.id),
+            span(".chip", title="kind of actor")[agent.kind],
+            chip("verified", title="its identity was proved") if agent.verified else None,
+            chip("drained", "warning", f"as {agent.drained}: it is to claim no more") if agent.drained else None,
+            *(chip(one, title="capability") for one in agent.capabilities),
+            agent_drain_button(asked, agent.id, agent.drained),
+        ),
         used_now,
     ]
     yield cell("does")[list(_doing(project, agent, item, why))]
@@ -122,32 +113,23 @@ def _why(agent: Agent, why: Held) -> str:
 
 def _words(wanted: Mapping[str, Any]) -> Iterator[str]:
     """What a parked claim asks for."""
-    asked = as_given(wanted)
-    if asked.priority:
-        yield f"{asked.priority} priority"
-    if asked.role:
-        yield f"in {asked.role}"
-    if asked.type:
-        yield f"type {asked.type}"
-    if asked.tags:
-        yield "tagged " + asked.tags.replace(",", " or ")
-    if asked.complexity_max:
-        yield f"complexity up to {asked.complexity_max}"
-    if asked.assignee:
-        yield f"assigned to {asked.assignee}"
-    if asked.parent_id:
-        yield f"children of {short(asked.parent_id)}"
-    if asked.ancestor_id:
-        yield f"below {short(asked.ancestor_id)}"
-    times = {
-        "created after": asked.created_after,
-        "created before": asked.created_before,
-        "role changed after": asked.role_changed_after,
-        "role changed before": asked.role_changed_before,
+    selector = as_given(wanted)
+    parts = {
+        "{} priority": selector.priority,
+        "in {}": selector.role,
+        "type {}": selector.type,
+        "tagged {}": (selector.tags or "").replace(",", " or "),
+        "complexity up to {}": selector.complexity_max,
+        "assigned to {}": selector.assignee,
+        "children of {}": short(selector.parent_id or ""),
+        "below {}": short(selector.ancestor_id or ""),
+        "created after {}": selector.created_after,
+        "created before {}": selector.created_before,
+        "role changed after {}": selector.role_changed_after,
+        "role changed before {}": selector.role_changed_before,
+        "{} first": selector.order_by,
     }
-    yield from (f"{words} {time}" for words, time in times.items() if time)
-    if asked.order_by:
-        yield f"{asked.order_by} first"
+    return (words.format(value) for words, value in parts.items() if value)
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
@@ -156,12 +138,9 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     if name:
         empty = [f"No agent here has “{plain(name)}” in its name. ", a(href=asked.url(agent=None))["Show all"]]
     return [
-        htpy.form(".filters", method="get", role="search")[
-            choices(asked, "list", _LISTS, "seen"),
-            htpy.input(type="hidden", name="list", value=which) if which != "seen" else None,
-            htpy.input(type="search", name="agent", value=name, placeholder="part of a name", aria_label="Name"),
-            htpy.button(type="submit")["Filter"],
-        ],
+        search_form(
+            asked, "agent", "part of a name", {"list": asked.query.get("list")}, choices(asked, "list", _LISTS, "seen")
+        ),
         region_head("agents", found, htpy.div(".list-head")),
         region_table(asked, "agents", found, _COLUMNS, empty, ("failed attempts",)),
     ]

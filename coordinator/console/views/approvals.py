@@ -64,18 +64,9 @@ async def _open(asked: Asked) -> Rows:
     kinds, after = _kinds(asked), asked.query.get("after", "")
     if len(kinds) != 1:
         after = ""
-    found = await asked.reads.admitted(
-        asked.project,
-        lambda: read_inbox(
-            asked.reads.store,
-            asked.reads.decisions,
-            asked.project,
-            asked.viewer.caller,
-            kinds=kinds,
-            after={kind: after for kind in kinds if after},
-            limit=_PAGE,
-        ),
-    )
+    begins = {kind: after for kind in kinds if after}
+    caller, decisions = asked.viewer.caller, asked.reads.decisions
+    found = await asked.read(read_inbox, decisions, caller, kinds=kinds, after=begins, limit=_PAGE)
     rows = [Row(f"{one.kind}:{one.id}", _line(asked, one)) for one in found.rows]
     return Rows([*rows, *(Row(f"more:{kind}", _more(asked, kind, found.next[kind])) for kind in found.next)])
 
@@ -113,7 +104,6 @@ def _told_apart(one: Waiting) -> str:
 
 
 def _about(one: Waiting) -> str:
-    """What it is about, in a line."""
     detail = one.detail
     if isinstance(detail, SessionRow):
         text = f"{detail.workflow}, {detail.activity}"
@@ -135,7 +125,6 @@ def _more(asked: Asked, kind: Kind, after: str) -> Node:
 
 
 async def _budgets(asked: Asked) -> Rows:
-    """Spent budgets, each with what raises it."""
     if not asked.viewer.reads("items") or asked.query.get("kind"):
         return Rows([])
     found, more = await spent_budgets(asked)
@@ -197,12 +186,10 @@ def _answered(asked: Asked, id: str, done: Answered) -> Node:
     return [
         p(".answered")[by, htpy.strong[plain(done.answer) or "no answer"], ", ", ago(done.answered_at), via],
         asks.facts(
-            (
-                ("instance", a(href=path_of("instance", asked.project, done.workflow))[plain(done.workflow)]),
-                ("asked by", [plain(done.requester), " by ", plain(done.transition), ", ", ago(done.asked_at)]),
-                ("queue", plain(done.queue)),
-                ("approval", htpy.code[id]),
-            )
+            ("instance", a(href=path_of("instance", asked.project, done.workflow))[plain(done.workflow)]),
+            ("asked by", [plain(done.requester), " by ", plain(done.transition), ", ", ago(done.asked_at)]),
+            ("queue", plain(done.queue)),
+            ("approval", htpy.code[id]),
         ),
     ]
 
@@ -211,14 +198,11 @@ async def _gate(asked: Asked, id: str) -> tuple[str, Node]:
     flow, step = (flow_id(part) for part in id.partition(":")[::2])
     if not (flow and step):
         raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such gate.")
-    page = await asked.reads.admitted(
-        asked.project,
-        lambda: waiting_gates(asked.reads.store, asked.project, asked.viewer.caller, limit=gates.MOST),
-    )
+    page = await asked.read(waiting_gates, asked.viewer.caller, limit=gates.MOST)
     waiting = next((one for one in page.rows if one.step == step), None)
     if waiting is not None:
         return f"{plain(waiting.flow_name)}: gate {plain(waiting.name)}", list(asks.gate(asked, waiting))
-    found = await asked.reads.tool(asked.viewer, asked.project, "flows", "workflow_get", {"id": flow, "step": step})
+    found = await asked.tool("flows", "workflow_get", {"id": flow, "step": step})
     one = next(iter(found.steps), None)
     if one is None:
         raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such gate.")
@@ -229,9 +213,7 @@ async def _gate(asked: Asked, id: str) -> tuple[str, Node]:
 
 
 async def _checkpoint(asked: Asked, id: str) -> tuple[str, Node]:
-    one: SeenSession = await asked.reads.tool(
-        asked.viewer, asked.project, "sessions", "read_session", {"session_id": id}
-    )
+    one: SeenSession = await asked.tool("sessions", "read_session", {"session_id": id})
     title = f"{plain(one.title or one.row.workflow)}: checkpoint"
     if one.row.checkpoint:
         return title, list(asks.checkpoint(asked, one))
@@ -240,9 +222,8 @@ async def _checkpoint(asked: Asked, id: str) -> tuple[str, Node]:
 
 
 async def _question(asked: Asked, id: str) -> tuple[str, Node]:
-    viewer, project = asked.viewer, asked.project
-    item = await asked.reads.tool(viewer, project, "items", "query_items", {"operation": "get", "id": id})
-    notes = await asked.reads.tool(viewer, project, "items", "query_notes", {"operation": "list", "itemId": item.id})
+    item = await asked.tool("items", "query_items", {"operation": "get", "id": id})
+    notes = await asked.tool("items", "query_notes", {"operation": "list", "itemId": item.id})
     content = asks.question(asked, item.id, item.title, notes.notes, None if item.role == "blocked" else _gone_on(item))
     return f"{plain(item.title)}: question", list(content)
 
@@ -263,19 +244,8 @@ async def _answers(asked: Asked) -> Rows:
     kinds = _kinds(asked)
     if not kinds:
         return Rows([])
-    reads = asked.reads
-    found = await reads.admitted(
-        asked.project,
-        lambda: read_history(
-            reads.store,
-            reads.decisions,
-            asked.project,
-            asked.viewer.caller,
-            kinds=kinds,
-            after=asked.query.get("before", ""),
-            limit=_PAGE,
-        ),
-    )
+    caller, decisions, after = asked.viewer.caller, asked.reads.decisions, asked.query.get("before", "")
+    found = await asked.read(read_history, decisions, caller, kinds=kinds, after=after, limit=_PAGE)
     rows = [Row(f"{one.kind}:{one.position}", list(_past(asked, one))) for one in found.rows]
     more = [a(href=asked.url(before=found.next))["earlier answers"]]
     return Rows([*rows, Row("more:answered", more)] if found.next else rows)

@@ -51,7 +51,7 @@ async def _read(asked: Asked) -> Wanted:
         given["holder"] = ""
     below = given["below"]
     if below:
-        found = partial(asked.reads.tool, asked.viewer, asked.project, "items", "get_context", {"itemId": below})
+        found = partial(asked.tool, "items", "get_context", {"itemId": below})
         context = await asked.reads.shared(("below", asked.project, below, asked.at), found)  # by all columns
         below = context.item.id.replace("-", "")
     tags = ",".join(filter(None, map(str.strip, given["tags"].split(","))))
@@ -85,9 +85,7 @@ async def _column(name: str, asked: Asked) -> Rows:
         return await _found(asked, wanted, name)
     total, rows, of = page.total, page.rows, page.roles[ROLE_CODES[name]]
     if name == "terminal" and total > WINDOW and not asked.query.get("role"):
-        last = await asked.reads.admitted(
-            asked.project, lambda: recent_page(asked.reads.store, asked.project, counted, limit=WINDOW)
-        )
+        last = await asked.read(recent_page, counted, limit=WINDOW)
         if len(last.rows) == WINDOW:
             head = f"last {WINDOW} of {number(total)}"
             return Rows(await cards(asked, last.rows), head=head)

@@ -8,7 +8,7 @@ from typing import cast, get_args
 from htpy import Node, div, tr
 
 from coordinator.console.acts.buttons import MODULE, menu_opener
-from coordinator.console.parts import ago, chip, holder_link, item_id, item_link, left, number, plain, role
+from coordinator.console.parts import ago, chip, holder_link, item_id, item_link, left, number, plain, role, spaced
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import of_card
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
@@ -73,19 +73,15 @@ def _list(asked: Asked) -> str:
 
 
 async def _rows(asked: Asked) -> Rows:
-    which, store, project = _list(asked), asked.reads.store, asked.project
+    which = _list(asked)
     if which in get_args(ClaimList):
-        found = await asked.reads.admitted(
-            project, lambda: read_claims(store, project, cast(ClaimList, which), asked.offset)
-        )
+        found = await asked.read(read_claims, cast(ClaimList, which), asked.offset)
         shown = [Row(f"item:{dashed(one.row.id)}", list(_claim(asked, one))) for one in found.claims]
         total, more = found.total, found.looked < found.live
     else:
-        held = await asked.reads.admitted(
-            project, lambda: read_held_back(store, project, cast(HeldBackList, which), asked.offset)
-        )
+        held = await asked.read(read_held_back, cast(HeldBackList, which), asked.offset)
         shown = [
-            Row(f"item:{dashed(one.id)}", list(_held_back(project, which, one, time)))
+            Row(f"item:{dashed(one.id)}", list(_held_back(asked.project, which, one, time)))
             for one, time in zip(held.rows, held.times, strict=True)
         ]
         total, more = held.total, False
@@ -94,13 +90,12 @@ async def _rows(asked: Asked) -> Rows:
 
 def _item(project: str, item: rows.Row) -> Iterator[Node]:
     yield cell("item")[
-        item_link(project, dashed(item.id), plain(item.title)),
-        " ",
-        item_id(dashed(item.id)),
-        " ",
-        role(ROLE_NAMES[item.role]),
-        " ",
-        menu_opener(project, dashed(item.id), item.title),
+        spaced(
+            item_link(project, dashed(item.id), plain(item.title)),
+            item_id(dashed(item.id)),
+            role(ROLE_NAMES[item.role]),
+            menu_opener(project, dashed(item.id), item.title),
+        ),
         div(".facts")[found] if (found := of_card(item, "")) else None,
     ]
 

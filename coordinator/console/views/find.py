@@ -53,9 +53,7 @@ def _pages(navigation: _Navigation, asked: Asked, text: str) -> Iterator[Row]:
 async def _item(asked: Asked, text: str) -> list[Row]:
     """The item whose id begins with a text."""
     try:
-        found = await asked.reads.tool(
-            asked.viewer, asked.project, "items", "query_items", {"operation": "get", "id": text}
-        )
+        found = await asked.tool("items", "query_items", {"operation": "get", "id": text})
     except ToolFailure as failure:
         if failure.kind != "permanent":
             raise

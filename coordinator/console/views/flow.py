@@ -14,7 +14,7 @@ from coordinator.console.acts.buttons import MODULE
 from coordinator.console.acts.flow_actions import flow_buttons, step_button
 from coordinator.console.graphs.drawing import GraphEdge, GraphNode, graph_element, graph_rows, structure
 from coordinator.console.graphs.layouts import Drawn
-from coordinator.console.parts import ago, icon, number, plain, state, whole_id
+from coordinator.console.parts import ago, icon, indented, number, plain, state, whole_id
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.console.views.flows import flow_id, flow_status
 from coordinator.errors import ToolFailure
@@ -45,8 +45,6 @@ _NOW = ("pending", "ready", "running", "waits for release", "failed")
 
 
 class _Shown(NamedTuple):
-    """A workflow as the page shows it."""
-
     progress: Progress
     edges: list[GraphEdge]
     drawn: Drawn
@@ -60,10 +58,7 @@ class _Shown(NamedTuple):
 
 async def _shown(asked: Asked) -> _Shown:
     async def make() -> _Shown:
-        found = await asked.reads.admitted(
-            asked.project,
-            lambda: read_progress(asked.reads.store, asked.project, asked.viewer.caller, flow_id(asked.id)),
-        )
+        found = await asked.read(read_progress, asked.viewer.caller, flow_id(asked.id))
         if found is None:
             raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such workflow")
         edges = edges_of(found.spec.flow)
@@ -194,15 +189,8 @@ def _folded(name: str, json: str, unfolded: bool = False) -> Node:
     elif len(json) > MOST_SHOWN:
         told += f": first {number(MOST_SHOWN)} of {number(len(json))} characters"
     else:
-        json = _indented(json)
+        json = indented(json)
     return details(open=unfolded)[summary[told], pre(tabindex="0")[plain(json[:MOST_SHOWN])]]
-
-
-def _indented(json: str) -> str:
-    try:
-        return msgspec.json.format(json, indent=2)
-    except msgspec.DecodeError:
-        return json
 
 
 async def _state(asked: Asked) -> Rows:
@@ -233,9 +221,7 @@ async def _actions(asked: Asked) -> Rows:
 
 async def _events(asked: Asked) -> Rows:
     shown = await _shown(asked)
-    found, complete = await asked.reads.admitted(
-        asked.project, lambda: read_events(asked.reads.store, asked.project, shown.progress)
-    )
+    found, complete = await asked.read(read_events, shown.progress)
     flow = shown.progress.spec.flow
     # A newer release may know further kinds.
     rows = [Row(f"event:{event.entry}", _told(event, flow)) for event in found if event.kind in KINDS]
@@ -270,10 +256,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
         graph_element(asked, "graph", found, shown.drawn.layout, "Graph of steps", "Bold edges were taken."),
         h2["Steps"],
         div(".wide-table")[
-            table[
-                thead[tr[(th(scope="col")[head] for head in heads)]],
-                region_element(asked, "steps", found, tbody),
-            ]
+            table[thead[tr[(th(scope="col")[head] for head in heads)]], region_element(asked, "steps", found, tbody)]
         ],
         h2["Input"] if given else None,
         _folded("input", msgspec.json.encode(given).decode()) if given else None,

@@ -31,7 +31,6 @@ _STATUS = {
 
 
 def flow_status(status: str) -> Node:
-    """The status of a workflow."""
     return state(*_STATUS[status], status)
 
 
@@ -54,8 +53,6 @@ def flow_id(text: str) -> int:
 
 
 class _Page(NamedTuple):
-    """A page of the list."""
-
     rows: list[FlowRow]
     gates: Mapping[int, list[WaitingGate]]
     """Those that wait, by flow."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast
 
 import htpy
-from htpy import Node, a, button, code, details, div, form, h2, label, li, section, span, summary, tr, ul
+from htpy import Node, a, button, code, details, div, form, label, li, span, summary, tr, ul
 
 from coordinator.console.numbers.readings import fleet_state
 from coordinator.console.parts import ago, chip, left, number, plain
-from coordinator.console.tables import cell, choices, region_table
+from coordinator.console.tables import cell, choices, region_table, table_part
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
 from coordinator.store.fleet.connection_states import ConnectionState
 from coordinator.toolsets.gateway.rules.catalogue import LeftOut
@@ -117,10 +117,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
         ],
         region_head("instances", found, div(".list-head")),
         region_table(asked, "instances", found, _COLUMNS, empty, ("version",)),
-        section(".fleet-part", aria_labelledby="of-connections")[
-            h2(id="of-connections")["Connections"],
-            region_table(asked, "connections", found, _CONNECTION_COLUMNS, "No worker reports a connection."),
-        ],
+        table_part(asked, found, "connections", "Connections", _CONNECTION_COLUMNS, "No worker reports a connection."),
     ]
 
 
@@ -128,10 +125,7 @@ VIEW = View(
     "gateway",
     "Gateway",
     _body,
-    {
-        "instances": Region(_instances, ("gateway",), tr),
-        "connections": Region(_connections, (), tr, seconds=SECONDS),
-    },
+    {"instances": Region(_instances, ("gateway",), tr), "connections": Region(_connections, (), tr, seconds=SECONDS)},
     needs=("gateway",),
     query=("definition", "state", "status", "after"),
 )

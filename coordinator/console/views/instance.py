@@ -56,16 +56,14 @@ async def _head(asked: Asked) -> Rows:
     state = workflow.states[one.state]
     content = [
         asks.facts(
-            (
-                ("workflow", [plain(workflow.title or one.definition), " ", code[plain(one.definition)]]),
-                ("state", [span(".state")[plain(one.state)], f", version {one.version} ", _outcome(one.outcome)]),
-                ("goal", plain(state.goal or state.description)),
-                ("guidance", plain(state.guidance)),
-                ("started by", [plain(one.creator), ", ", ago(one.started_at)]),
-                ("in progress", [plain(one.transition), " since ", ago(one.since)] if one.operation else None),
-                ("time left", left(one.deadline) if one.deadline and not one.ended else None),
-                ("last failure", _failure(one)),
-            )
+            ("workflow", [plain(workflow.title or one.definition), " ", code[plain(one.definition)]]),
+            ("state", [span(".state")[plain(one.state)], f", version {one.version} ", _outcome(one.outcome)]),
+            ("goal", plain(state.goal or state.description)),
+            ("guidance", plain(state.guidance)),
+            ("started by", [plain(one.creator), ", ", ago(one.started_at)]),
+            ("in progress", [plain(one.transition), " since ", ago(one.since)] if one.operation else None),
+            ("time left", left(one.deadline) if one.deadline and not one.ended else None),
+            ("last failure", _failure(one)),
         ),
         asks.value("Context", _decode(one.context)),
         asks.value("Input", _decode(one.input)),

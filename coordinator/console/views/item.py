@@ -58,8 +58,7 @@ EDGES = 100
 
 
 async def _context(asked: Asked, **arguments: object) -> ItemContextResult:
-    given = {"itemId": asked.id, **arguments}
-    found: ItemContextResult = await asked.reads.tool(asked.viewer, asked.project, "items", "get_context", given)
+    found: ItemContextResult = await asked.tool("items", "get_context", {"itemId": asked.id, **arguments})
     return found
 
 
@@ -70,15 +69,15 @@ async def _inner(asked: Asked) -> str:
 
 
 async def _head(asked: Asked) -> Rows:
-    reads, project = asked.reads, asked.project
+    project = asked.project
     context = await _context(asked, includeAncestors=True)
     inner = context.item.id.replace("-", "")
-    now, found = await reads.admitted(project, lambda: rows.rows_by_ids(reads.store, project, [inner]))
+    now, found = await asked.read(rows.rows_by_ids, [inner])
     if not found:
         raise no_such_item("itemId")
     item = found[0]
     named = [item.holder] if item.holder else []
-    known = await reads.admitted(project, lambda: read_agents_named(reads.store, project, named)) if named else []
+    known = await asked.read(read_agents_named, named) if named else []
     verified = any(agent.verified for agent in known)
     path, obstacle = context.item.ancestors or [], await obstacle_of(asked, item)
     content = [
@@ -125,7 +124,6 @@ def _claim(project: str, item: rows.Row, verified: bool) -> Node:
 
 
 def _times(project: str, item: rows.Row, context: ItemContextResult) -> Node:
-    """What it says about time."""
     how, due = context.recurs, item.due_at
     if not (item.not_before or due or how or item.recurrence_of):
         return None
@@ -197,7 +195,7 @@ def _attempts(context: ItemContextResult) -> Node:
 
 async def _links(asked: Asked) -> Rows:
     given = {"itemId": asked.id, "includeItemInfo": True, "limit": EDGES}
-    found = await asked.reads.tool(asked.viewer, asked.project, "items", "query_dependencies", given)
+    found = await asked.tool("items", "query_dependencies", given)
     own = await _inner(asked)
     counts = found.counts
     head = f"waits for {counts.incoming}, blocks {counts.outgoing}" + (
@@ -233,7 +231,7 @@ async def _children(asked: Asked) -> Rows:
     total, head = page.total or 0, None
     if total:
         given = {"operation": "overview", "itemId": asked.id, "limit": 1}
-        counts = (await asked.reads.tool(asked.viewer, asked.project, "items", "query_items", given)).child_counts
+        counts = (await asked.tool("items", "query_items", given)).child_counts
         head = [[role(name, number(getattr(counts, name))), " "] for name in ROLE_NAMES if getattr(counts, name)]
     shown = await cards(asked, page.rows, with_role=True)
     return Rows(shown, total, offset, head=head, again=again(page.now, page.rows))
@@ -241,9 +239,7 @@ async def _children(asked: Asked) -> Rows:
 
 async def _history(asked: Asked) -> Rows:
     item, start = await _inner(asked), asked.query.get("history", "")
-    page = await asked.reads.admitted(
-        asked.project, lambda: read_history(asked.reads.store, asked.project, item, start)
-    )
+    page = await asked.read(read_history, item, start)
     found = [
         Row(f"entry:{entry}", _change(change), "line") for change, entry in zip(page.changes, page.entries, strict=True)
     ]
@@ -273,8 +269,7 @@ def _change(change: Changed) -> Node:
 async def _sessions(asked: Asked) -> Rows:
     if not asked.viewer.reads("sessions"):
         return Rows([])
-    item = await _inner(asked)
-    found = await asked.reads.admitted(asked.project, lambda: sessions_of_item(asked.reads.store, asked.project, item))
+    found = await asked.read(sessions_of_item, await _inner(asked))
     return Rows([
         Row(
             f"session:{one.id}",

@@ -19,8 +19,7 @@ COUNT = "count"
 
 async def _count(asked: Asked) -> Rows:
     kinds = [kind for kind in KINDS if asked.viewer.reads(TOOLSET[kind])]
-    store, project, caller = asked.reads.store, asked.project, asked.viewer.caller
-    counts = await asked.reads.admitted(project, lambda: count_waiting(store, project, caller, kinds=kinds))
+    counts = await asked.read(count_waiting, asked.viewer.caller, kinds=kinds)
     count = sum(counts.values())
     shown: Node = [span(".unseen")["needs you: "], number(count)]
     return Rows([Row("needs", shown)] if count else [])

@@ -106,7 +106,6 @@ def _per_minute(values: Sequence[float | None], step: int) -> list[float | None]
 
 
 def _facts(asked: Asked, found: ProjectNumbers) -> Iterator[Row]:
-    """What agents do, and what waits."""
     state, project = found.state, asked.project
 
     def claims(which: str) -> str:

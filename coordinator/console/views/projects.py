@@ -10,18 +10,8 @@ import htpy
 from htpy import Node, a, div, span, tr
 
 from coordinator.console.parts import ROLES, ago, number
-from coordinator.console.tables import cell, pager, region_table
-from coordinator.console.view import (
-    MOST_ROWS,
-    Asked,
-    Region,
-    Rendered,
-    Row,
-    Rows,
-    View,
-    path_of,
-    region_head,
-)
+from coordinator.console.tables import cell, pager, region_table, search_form
+from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, path_of, region_head
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.projects.lists import find
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
@@ -79,7 +69,7 @@ def _view(asked: Asked) -> str:
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    name, view = asked.query.get("name", ""), asked.query.get("view")
+    name = asked.query.get("name", "")
     opened = asked.viewer.first_project(asked.listed)
     first = 'fleet items add "Fix the login" --project NAME'
     none: Node = [
@@ -91,11 +81,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     columns = ("project", "items", *(ROLES[one] for one in _SHOWN), "live claims", "agents", "last change")
     columns = columns if asked.viewer.reads("items") else columns[:1]
     return [
-        htpy.form(".filters", method="get", role="search")[
-            htpy.input(type="hidden", name="view", value=view) if view else None,
-            htpy.input(type="search", name="name", value=name, placeholder="beginning of a name", aria_label="Name"),
-            htpy.button(type="submit")["Filter"],
-        ],
+        search_form(asked, "name", "beginning of a name", {"view": asked.query.get("view")}),
         div(".list-head")[region_head("projects", found)],
         region_table(asked, "projects", found, columns, none, columns[1:-1]),
     ]

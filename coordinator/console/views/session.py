@@ -22,7 +22,7 @@ async def _read(asked: Asked) -> SeenSession:
     given = {"session_id": asked.id, "before": int(before) if before.isdecimal() and len(before) < 9 else -1}
 
     async def make() -> SeenSession:
-        found: SeenSession = await asked.reads.tool(asked.viewer, asked.project, "sessions", "read_session", given)
+        found: SeenSession = await asked.tool("sessions", "read_session", given)
         return found
 
     return await asked.reads.shared(("session", asked.project, asked.id, given["before"], asked.at), make)
@@ -32,15 +32,13 @@ async def _head(asked: Asked) -> Rows:
     one = await _read(asked)
     row = one.row
     content = asks.facts(
-        (
-            ("procedure", [plain(one.title), " ", code[plain(row.workflow)], f" version {plain(one.view.version)}"]),
-            ("stands at", [plain(row.activity) or "not begun ", " ", chip("ended") if row.completed else None]),
-            ("item", item_link(asked.project, dashed(row.item), "") if row.item else None),
-            ("agent of the last call", agent_link(asked.project, row.agent) if row.agent else None),
-            ("claim of", holder_link(asked, row.holder) if row.holder else None),
-            ("started by", a(href=path_of("session", asked.project, row.parent))[row.parent] if row.parent else None),
-            ("changed", ago(row.changed_at) if row.changed_at else None),
-        )
+        ("procedure", [plain(one.title), " ", code[plain(row.workflow)], f" version {plain(one.view.version)}"]),
+        ("stands at", [plain(row.activity) or "not begun ", " ", chip("ended") if row.completed else None]),
+        ("item", item_link(asked.project, dashed(row.item), "") if row.item else None),
+        ("agent of the last call", agent_link(asked.project, row.agent) if row.agent else None),
+        ("claim of", holder_link(asked, row.holder) if row.holder else None),
+        ("started by", a(href=path_of("session", asked.project, row.parent))[row.parent] if row.parent else None),
+        ("changed", ago(row.changed_at) if row.changed_at else None),
     )
     return Rows([Row(f"session:{asked.id}", content)])
 

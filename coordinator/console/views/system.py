@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import htpy
 from htpy import Node, code, div, dl, h2, section, span, tr
@@ -10,9 +11,9 @@ from htpy import Node, code, div, dl, h2, section, span, tr
 from coordinator.console.acts.buttons import MODULE
 from coordinator.console.acts.operating import drain_button, end_drain_button
 from coordinator.console.numbers.readings import FleetState, fleet_state, held_conditions, store_facts
-from coordinator.console.parts import ago, chip, number, plain, short
-from coordinator.console.tables import cell, region_table
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_element, region_head
+from coordinator.console.parts import ago, chip, number, plain, short, spaced
+from coordinator.console.tables import cell, table_part
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_element
 from coordinator.metrics.conditions import CONDITIONS, Condition
 from coordinator.operations import AuditLog, Record
 from coordinator.operations.log import PAGE
@@ -71,12 +72,12 @@ def _name(process: Process) -> str:
 def _process(asked: Asked, found: FleetState, process: Process, status: ProcessStatus, kind: str) -> Iterator[Node]:
     scope = f"process:{_name(process)}"
     yield cell(kind)[
-        code[plain(_name(process))],
-        " ",
-        span(".dim")[f"pid {status.pid}"],
-        ([" ", remark] for remark in _remarks(found, process, status)),
-        " ",
-        drain_button(asked, scope, process.slot) if scope not in found.drains else None,
+        spaced(
+            code[plain(_name(process))],
+            span(".dim")[f"pid {status.pid}"],
+            *_remarks(found, process, status),
+            drain_button(asked, scope, process.slot) if scope not in found.drains else None,
+        )
     ]
     yield cell("version")[plain(status.version)]
     yield cell("runs since")[ago(status.started_at)]
@@ -84,7 +85,6 @@ def _process(asked: Asked, found: FleetState, process: Process, status: ProcessS
 
 
 def _remarks(found: FleetState, process: Process, status: ProcessStatus) -> Iterator[Node]:
-    """What is unusual about a process."""
     if status.drained:
         yield chip("drained", "warning", f"as {status.drained}: it takes no new work")
     elif status.paused:
@@ -227,12 +227,7 @@ def _facts(facts: StoreFacts) -> Iterator[tuple[str, Node]]:
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    def part(name: str, title: str, columns: tuple[str, ...], none: Node) -> Node:
-        return section(".fleet-part", aria_labelledby=f"of-{name}")[
-            h2(id=f"of-{name}")[title, " ", region_head(name, found)],
-            region_table(asked, name, found, columns, none, _NUMBERS),
-        ]
-
+    part = partial(table_part, asked, found, numbers=_NUMBERS)
     return [
         part("fronts", "Front-ends", _FRONT_ENDS, "No front-end has reported in the last seconds."),
         part(

@@ -16,7 +16,7 @@ from coordinator.console.graphs.drawing import GraphEdge, GraphNode, graph_eleme
 from coordinator.console.graphs.layouts import Drawn
 from coordinator.console.items.cards import window
 from coordinator.console.items.graph import ItemState, drawn, state_of
-from coordinator.console.parts import chip, item_id, item_link, number, plain, state
+from coordinator.console.parts import chip, item_id, item_link, number, plain, spaced, state
 from coordinator.console.view import (
     MOST_ROWS,
     Asked,
@@ -44,8 +44,6 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 class _Shown(NamedTuple):
-    """A tree as the page shows it."""
-
     tree: TreeGraph
     path: list[int]
     """The critical path."""
@@ -64,10 +62,8 @@ async def _shown(asked: Asked) -> _Shown:
     by_complexity = asked.query.get("by") == "complexity"
 
     async def make() -> _Shown:
-        reads, project = asked.reads, asked.project
-        got = {"operation": "get", "id": asked.id}
-        root: str = (await reads.tool(asked.viewer, project, "items", "query_items", got)).id.replace("-", "")
-        tree = await reads.admitted(project, lambda: read_tree(reads.store, project, root))
+        root: str = (await asked.tool("items", "query_items", {"operation": "get", "id": asked.id})).id.replace("-", "")
+        tree = await asked.read(read_tree, root)
         if not tree.nodes or tree.nodes[0].id != root:  # it was deleted meanwhile
             raise no_such_item("itemId")
         if tree.cut:
@@ -236,14 +232,12 @@ async def _facts(asked: Asked) -> Rows:
 
 
 def _subject(asked: Asked, root: Item) -> Node:
-    return [
+    parent = dashed(root.parent) if isinstance(root.parent, str) else ""
+    return spaced(
         item_link(asked.project, dashed(root.id), plain(root.title)),
-        " ",
         item_id(dashed(root.id)),
-        [" ", a(href=path_of("tree", asked.project, dashed(root.parent)))["graph of its parent"]]
-        if isinstance(root.parent, str)
-        else None,
-    ]
+        a(href=path_of("tree", asked.project, parent))["graph of its parent"] if parent else None,
+    )
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:

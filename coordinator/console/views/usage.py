@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import htpy
-from htpy import Node, a, code, div, h2, section, span, tr, ul
+from htpy import Node, a, code, div, section, span, tr, ul
 from msgspec import UnsetType
 
 from coordinator.console.charts import bars
 from coordinator.console.numbers.spent import project_budgets, usage_report
 from coordinator.console.parts import agent_link, chip, holder_link, item_id, item_link, number, plain, role
-from coordinator.console.tables import cell, choices, pager, region_table
+from coordinator.console.tables import cell, choices, pager, region_table, search_form, table_part
 from coordinator.console.uses import amount, bar, short_number
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, region_element, region_head
 from coordinator.settings.sections.budgets import Periods
@@ -163,7 +163,6 @@ async def _budgets(asked: Asked) -> Rows:
 def _periods(
     key: str, who: Node, periods: Periods, today: UsageSum | UnsetType, total: UsageSum | UnsetType
 ) -> Iterator[Row]:
-    """A row for each limit."""
     for when, limits, amounts in (("per day", periods.day, today), ("in all", periods.total, total)):
         for share in shares_of(limits, amounts):
             yield Row(f"{key}:{when}:{share.measure}", [
@@ -183,9 +182,7 @@ def _bar(share: Share) -> Node:
 
 
 async def _resources(asked: Asked) -> Rows:
-    reads, project = asked.reads, asked.project
-    terms = reads.config.terms(project)
-    found = await reads.admitted(project, lambda: read_resources(reads.store, project, terms))
+    found = await asked.read(read_resources, asked.reads.config.terms(asked.project))
     cut = found.looked < found.live
     rows = [Row(f"resource:{one.key}", list(_resource(asked, one, cut))) for one in found.rows]
     remarks = [
@@ -227,13 +224,6 @@ def _use(asked: Asked, use: Use) -> Node:
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     by, text, budgets = _by(asked), asked.query.get("text", ""), asked.reads.config.budgets
     whole = replace(asked, query={})  # of what no filter is about
-
-    def part(name: str, title: str, columns: tuple[str, ...], none: Node, numbers: tuple[str, ...]) -> Node:
-        return section(".fleet-part", aria_labelledby=f"of-{name}")[
-            h2(id=f"of-{name}")[title, " ", region_head(name, found)],
-            region_table(whole, name, found, columns, none, numbers),
-        ]
-
     empty: Node = _NONE
     if text:
         empty = [f"Nothing here has \u201c{plain(text)}\u201d in its name. ", a(href=asked.url(text=None))["Show all"]]
@@ -242,23 +232,18 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
         region_element(whole, "totals", found, ul, class_="cards usage", aria_label="Sums"),
         section(".fleet-part", aria_label="Sums by what they are of")[
             choices(asked, "by", _BY, "item"),
-            htpy.form(".filters", method="get", role="search")[
-                htpy.input(type="hidden", name="by", value=by) if by != "item" else None,
-                htpy.input(
-                    type="search", name="text", value=text or None, placeholder="part of a name", aria_label="Name"
-                ),
-                htpy.button(type="submit")["Filter"],
-            ],
+            search_form(asked, "text", "part of a name", {"by": asked.query.get("by")}),
             region_head("usage", found, div(".list-head")),
             region_table(asked, "usage", found, (by, *_COLUMNS), empty, _COLUMNS),
         ],
-        part(
-            "budgets", "Budgets", ("whose", "period", "used", "share"),
+        table_part(
+            whole, found, "budgets", "Budgets", ("whose", "period", "used", "share"),
             "No agent with a budget has used anything." if budgets is not None and budgets.agents else no_budgets,
             ("used",),
         ),
-        part(
-            "resources", "Resources", ("resource", "held", "shared", "per minute", "demanded by", "waiting", "held by"),
+        table_part(
+            whole, found, "resources", "Resources",
+            ("resource", "held", "shared", "per minute", "demanded by", "waiting", "held by"),
             ["No open item demands any: items, schemas and traits do with ", code["resources"], "."],
             ("held", "shared", "per minute", "demanded by", "waiting"),
         ),
