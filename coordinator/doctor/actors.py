@@ -46,11 +46,7 @@ def _verified(verifier: VerifierSettings) -> Iterator[str]:
 
 
 def notices(section: ActorAuthentication, *, callers: bool) -> Iterator[str]:
-    """Settings that the operator may not have meant.
-
-    Args:
-        callers: whether callers can be identified by bearer tokens, which is proof enough.
-    """
+    """Settings that the operator may not have meant. ``callers``: bearer tokens prove who calls."""
     verifier = section.verifier
     if verifier.type == "noop":
         if verifier.sources:

@@ -33,7 +33,6 @@ def check_cluster(facts: ClusterFacts, timeout: float, projects: Iterable[str] =
 
     Args:
         timeout: seconds that a call of our processes may take.
-        projects: names of projects, as far as they are known.
     """
     for node in facts.away:
         said = f"the {node.role} {node.place} {_of(node)} does not answer, and was not checked: {node.away}"
@@ -71,11 +70,7 @@ def check_marks(marks: Marks) -> Iterator[Finding]:
 
 
 def check_guard(projects: list[str]) -> Iterator[Finding]:
-    """What keeps scripts from running on a part of a project while its slot is moved.
-
-    Args:
-        projects: those that have a key by the bare prefix of their keys, which must not exist.
-    """
+    """What keeps scripts off a project while its slot is moved; ``projects`` have a key that must not exist."""
     if projects:
         said = f"a key with nothing behind its prefix exists, which no release writes: {some(projects)}"
         advice = "delete it (DEL fc:{PROJECT}:): while it exists, scripts run on a part of a project that is moved"

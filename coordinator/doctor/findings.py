@@ -11,8 +11,6 @@ from coordinator.metrics.conditions import CONDITIONS
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The result of one check."""
-
     verdict: Literal["ok", "note", "warns", "fails"]
     """note: worth knowing; warns: works, but not as well or as safely as it could; fails: does not, or loses data."""
     what: str

@@ -44,7 +44,6 @@ async def check_fleet(
 
     Args:
         queue_url: where the queues of steps are.
-        timeout_ms: how long a call may take.
         stated: the connections of the settings.
         gauges: reads those of this host. That is done after the list of processes is read: else those of a fleet that
             starts meanwhile were taken for another host's.

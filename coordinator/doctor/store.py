@@ -85,12 +85,7 @@ def _keys(key_version: int | None) -> Finding:
         return Finding("ok", "store.keys", "no fleet has used the store yet")
     if key_version == key_space.VERSION:
         return Finding("ok", "store.keys", f"key-space version {key_version}")
-    return Finding(
-        "fails",
-        "store.keys",
-        key_space.differs(key_version),
-        key_space.ADVICE,
-    )
+    return Finding("fails", "store.keys", key_space.differs(key_version), key_space.ADVICE)
 
 
 def _permissions(denied: Sequence[str]) -> Finding:

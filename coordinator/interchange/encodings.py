@@ -26,11 +26,7 @@ def encoding_of(data: bytes) -> str:
 
 
 def text_of_bytes(data: bytes) -> str:
-    """A text, without its byte order mark.
-
-    Raises:
-        ImportProblem: it is in another encoding, or no text.
-    """
+    """A text, without its byte order mark. Raises ImportProblem: it is in another encoding, or no text."""
     name = encoding_of(data)
     try:
         return data.decode(name)

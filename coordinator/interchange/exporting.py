@@ -34,11 +34,7 @@ async def search(fleet: Fleet, filters: Mapping[str, Any]) -> AsyncIterator[dict
 
 
 async def read_project(fleet: Fleet, source: str) -> list[Record]:
-    """All items, oldest first; ids are UUIDs, or of items that came from this source those that they have there.
-
-    Raises:
-        FleetError: the fleet could not be reached, or refuses the caller.
-    """
+    """All items, oldest first; ids are UUIDs, or of items that came from this source those that they have there."""
     found = [one["id"] async for one in search(fleet, {})]
 
     async def read(id: str) -> tuple[Record, list[dict[str, Any]]] | None:
@@ -61,7 +57,6 @@ async def read_project(fleet: Fleet, source: str) -> list[Record]:
 
 
 async def edges_of(fleet: Fleet, id: str) -> list[dict[str, Any]]:
-    """All dependencies of an item."""
     found: list[dict[str, Any]] = []
     while True:
         asked = {"itemId": id, "limit": PAGE, "offset": len(found)}

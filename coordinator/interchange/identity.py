@@ -65,7 +65,6 @@ def external(properties: Mapping[str, Any], record: Record, source: str, *, fini
 
 
 def sources_of(properties: Mapping[str, Any]) -> list[str]:
-    """The sources that an item came from."""
     found = properties.get("external")
     return list(found) if isinstance(found, dict) else []
 

@@ -61,8 +61,6 @@ class Import:
         source: the name of the source: whatever comes from it under one id is one item.
         parent: the UUID of the item to put everything below.
         close_missing: whether items that are not in the source any more are cancelled.
-        dry_run: whether nothing is changed.
-        say: told what is being done.
     """
 
     def __init__(
@@ -85,12 +83,7 @@ class Import:
         self.report = Report()
 
     async def run(self, records: Sequence[Record]) -> Report:
-        """Imports shaped records.
-
-        Raises:
-            ImportProblem: another import took over.
-            FleetError: the fleet could not be reached, or refuses the caller.
-        """
+        """Imports shaped records. Raises ImportProblem if another import took over."""
         if self._dry_run:
             marker = await find_marker(self._fleet, self._source)
             register = {} if marker is None else await read_register(self._fleet, marker)
@@ -125,11 +118,7 @@ class Import:
     # --- what is here ---------------------------------------------------------------------------
 
     async def _look(self, records: Sequence[Record], register: Mapping[str, str]) -> None:
-        """Finds what is here already, and compares.
-
-        Args:
-            register: by id of the source, the UUID of its item, at the end of the last import.
-        """
+        """Finds what is here already (in ``register``, by id of the source, after the last import), and compares."""
         mine = {"tags": self._tag}
         held = {item["id"] async for item in search(self._fleet, {**mine, "claimStatus": "claimed"})}
         found = [(item["id"], item["id"] in held) async for item in search(self._fleet, mine)]
@@ -285,10 +274,7 @@ class Import:
             if known is not None:
                 change = self._changed_fields(one, known, set(FIELDS))
             else:
-                change = {
-                    "id": self._ids[one.id],
-                    "properties": _json(external({}, one, self._source, finished=True)),
-                }
+                change = {"id": self._ids[one.id], "properties": _json(external({}, one, self._source, finished=True))}
             changes.append({**change, "requires": one.fields.get("requires")})
         await self._change(changes)
 

@@ -36,11 +36,7 @@ class Mapping_(Struct, forbid_unknown_fields=True):  # noqa: N801 (Mapping is ta
 
 
 def read_mapping(path: Path) -> Mapping_:
-    """Reads a mapping file (YAML or JSON).
-
-    Raises:
-        ImportProblem: it cannot be read, or says something that is not allowed.
-    """
+    """Reads a mapping file (YAML or JSON)."""
     try:
         found = msgspec.convert(safe_yaml(text_of_bytes(read_regular(path))), Mapping_)
     except OSError as error:

@@ -54,8 +54,6 @@ class Record(Struct):
 
 
 class Source(Struct):
-    """What was read from a source."""
-
     records: list[Record] = field(default_factory=list)
     lost: Counter[str] = field(default_factory=Counter)
     """What is not imported -> in how many records."""
@@ -65,11 +63,9 @@ class Source(Struct):
     """Sentences about what was changed or left out."""
 
     def leave_out(self, kind: str, title: str) -> None:
-        """Notes what no item is made of."""
         self.left_out.setdefault(kind, []).append(title)
 
     def losses(self) -> list[str]:
-        """What is not imported, as sentences."""
         named = [f"{len(titles)} x {kind}: {', '.join(titles)}" for kind, titles in self.left_out.items()]
         return named + [f"{count} x {what}" for what, count in self.lost.most_common() if count]
 

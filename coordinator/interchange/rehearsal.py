@@ -9,11 +9,7 @@ from coordinator.client import Fleet
 
 
 class Rehearsal:
-    """What an import calls of a fleet.
-
-    Args:
-        fleet: the one that questions are put to.
-    """
+    """What an import calls of a fleet: the questions are put to the real one, and nothing is changed."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet, self._made = fleet, 0

@@ -35,11 +35,7 @@ def build_authenticator(settings: Settings, store: Store) -> Authenticator:
 
 @contextlib.asynccontextmanager
 async def running_authenticator(settings: Settings, store: Store) -> AsyncGenerator[Authenticator, None]:
-    """A started authenticator, for as long as the block runs.
-
-    Raises:
-        ProcessProblem: as ``build_authenticator``.
-    """
+    """A started authenticator, for as long as the block runs."""
     authenticator = build_authenticator(settings, store)
     await authenticator.start()
     try:

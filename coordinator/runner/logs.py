@@ -19,16 +19,7 @@ TAIL_BYTES = 1 << 20
 
 
 class AttemptLog:
-    """The output of one attempt: ``stdout.log`` and ``stderr.log``, readable by the owner only.
-
-    Args:
-        directory: exists.
-        reader: gets each line.
-        most: bytes of one file.
-
-    Raises:
-        OSError: a file cannot be made.
-    """
+    """The output of one attempt: ``stdout.log`` and ``stderr.log``, readable by the owner, ``most`` bytes of each."""
 
     def __init__(self, directory: Path, masker: Masker, reader: Reader, most: int = MOST_BYTES // 2) -> None:
         self._reader = reader
@@ -39,7 +30,6 @@ class AttemptLog:
         }
 
     def take(self, stream: Stream, part: bytes) -> None:
-        """Takes a piece of output."""
         self.last_output = time.monotonic()
         for line in self._streams[stream].take(part):
             self._reader.line(stream, line)

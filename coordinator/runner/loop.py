@@ -47,19 +47,9 @@ _WORDS: Mapping[Kind, str] = {
 
 
 class Runner:
-    """Runs attempts until it is stopped, its work is over, or it is broken.
+    """Runs attempts until it is stopped, its work is over, or it is broken; ``say`` gets lines about it."""
 
-    Args:
-        say: is told what happens, a line each.
-    """
-
-    def __init__(
-        self,
-        fleet: Fleet,
-        options: Options,
-        workspaces: Workspaces,
-        say: Callable[[str], None],
-    ) -> None:
+    def __init__(self, fleet: Fleet, options: Options, workspaces: Workspaces, say: Callable[[str], None]) -> None:
         self._fleet = fleet
         self._options = options
         self._workspaces = workspaces

@@ -28,11 +28,7 @@ _SIGNS = (b"sk-", b"github_pat_", b"glpat-", b"xox", b"AKIA", b"AIza", b"earer "
 
 
 class Masker:
-    """Replaces secrets.
-
-    Args:
-        secrets: what is to be masked, each line of it by itself, also as JSON writes it.
-    """
+    """Replaces secrets, each line of them by itself, also as JSON writes it."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         lines = {line.strip() for secret in secrets for line in secret.splitlines()}

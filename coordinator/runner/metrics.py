@@ -36,10 +36,7 @@ USAGE_REFUSED = Counter(
     starts_in="runner",
 )
 RUNNING = Gauge(
-    "coordinator_run_attempts_running",
-    "attempts",
-    "Attempts of `fleet run` that run now.",
-    starts_in="runner",
+    "coordinator_run_attempts_running", "attempts", "Attempts of `fleet run` that run now.", starts_in="runner"
 )
 PAUSED = Gauge(
     "coordinator_runs_paused",

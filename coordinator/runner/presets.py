@@ -201,11 +201,7 @@ PRESETS: Mapping[str, Preset] = {one.name: one for one in (_CLAUDE, _CODEX, _GEM
 
 
 def preset_of(command: Sequence[str], name: str | None) -> Preset:
-    """The preset of that name; else that of the program that the command begins with; else a plain script.
-
-    Raises:
-        KeyError: there is none of that name.
-    """
+    """The preset of that name; else that of the program that the command begins with; else a plain script."""
     if name is not None:
         return PRESETS[name].printing(command)
     return PRESETS.get(PurePath(command[0]).name, SCRIPT).printing(command) if command else SCRIPT

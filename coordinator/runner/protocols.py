@@ -77,8 +77,6 @@ class WorkspaceFailed(Exception):
 
 
 class Workspace(Protocol):
-    """Where one attempt's command runs."""
-
     @property
     def path(self) -> Path:
         """The directory in which the command starts."""
@@ -146,24 +144,15 @@ class HookCommands(Protocol):
 
 
 class Workspaces(Protocol):
-    """Makes the workspaces of one runner."""
-
     @property
     def hooks(self) -> HookCommands:
         """What runs in them besides the command."""
 
     def program(self, path: str, *, made: bool) -> Program | None:
-        """What a workspace has at a path, relative or absolute, after ``start``; None: that is not known before.
-
-        Args:
-            made: something that runs there before may make it.
-        """
+        """What a workspace has at a path after ``start``; None: something that runs there may make it (``made``)."""
 
     async def start(self) -> Sequence[str]:
-        """Checks what can be checked before the first item is claimed.
-
-        Returns:
-            What the operator should know, a sentence each.
+        """Checks what can be before the first item is claimed; returns what the operator should know, in sentences.
 
         Raises:
             WorkspaceFailed: with ``broken``.

@@ -45,8 +45,6 @@ class NoRoom(Exception):
 
 @dataclass(slots=True)
 class Record:
-    """The place of one attempt on disk."""
-
     attempt: Attempt
     temporary: Path
     """A directory that the command can write even in a sandbox; removed at the end."""
@@ -58,15 +56,10 @@ class Record:
         return self.temporary / "result"
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Writes ``run.json``."""
         write_private(self.attempt.directory / "run.json", json.dumps(record, indent=1) + "\n")
 
     def close(self, *, told: bool = True) -> None:
-        """The attempt is over, and nothing of it runs any more.
-
-        Args:
-            told: whether the fleet knows what it has used.
-        """
+        """The attempt is over, and nothing of it runs any more; ``told``: the fleet knows what it has used."""
         shutil.rmtree(self.temporary, ignore_errors=True)
         if told:
             self._marker.unlink(missing_ok=True)
@@ -82,11 +75,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def prepare(state: Path) -> None:
-    """Makes the directories, and ends what dead runners have left.
-
-    Raises:
-        NoRoom: they cannot be made, or there is no room in them.
-    """
+    """Makes the directories, and ends what dead runners have left. Raises NoRoom."""
     try:
         check_room(state)
         prune(state)
@@ -97,14 +86,7 @@ def prepare(state: Path) -> None:
 
 @contextlib.contextmanager
 def alone(state: Path, fleet: str, agent: str) -> Iterator[None]:
-    """Lets one runner of this host act as an agent: each claim of one takes the item of the other away.
-
-    Args:
-        fleet: the fleet and project.
-
-    Raises:
-        NoRoom: another one does, or this cannot be recorded.
-    """
+    """Lets one runner of this host act as an agent: each claim of one takes the item of the other away."""
     name = sha256(f"{fleet} {agent}".encode()).hexdigest()[:16]
     try:
         (state / "agents").mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -121,11 +103,7 @@ def alone(state: Path, fleet: str, agent: str) -> Iterator[None]:
 
 
 def check_room(state: Path) -> None:
-    """Makes the directories where they are missing, and checks that there is room for the logs of an attempt.
-
-    Raises:
-        NoRoom: there is not.
-    """
+    """Makes the directories where they are missing, and checks that there is room for the logs of an attempt."""
     try:
         for name in ("runs", "live", UNTOLD):
             (state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -137,14 +115,7 @@ def check_room(state: Path) -> None:
 
 
 def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[str]) -> Record:
-    """Makes the place of an attempt.
-
-    Args:
-        keys: of the notes that the item has: the attempt's note gets a key of its own.
-
-    Raises:
-        OSError, NoRoom: there is none to be had.
-    """
+    """Makes the place of an attempt, whose note gets a key that is none of ``keys``."""
     check_room(state)
     prune(state)
     runs, run_id = state / "runs", uuid.uuid4().hex

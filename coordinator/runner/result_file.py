@@ -47,8 +47,6 @@ _USAGE = GivenUsage.__struct_encode_fields__
 
 
 class Result(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """What a command has left."""
-
     outcome: Outcome | None = None
     result: Any = None
     """Text or JSON for the item; None: none."""

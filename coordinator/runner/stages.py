@@ -62,12 +62,7 @@ class Report:
 
 
 class AttemptRun:
-    """One attempt.
-
-    Args:
-        record: its place on disk.
-        say: is told what happens, in short phrases.
-    """
+    """One attempt; ``say`` is told what happens, in short phrases."""
 
     def __init__(
         self,
@@ -139,7 +134,6 @@ class AttemptRun:
             self._run.stop()
 
     def spent(self, why: str) -> None:
-        """Ends it because a budget is spent."""
         self._spent = why
         self._say(f"is ended: {why}")
         self.stop("spent")
@@ -188,7 +182,6 @@ class AttemptRun:
         return None if said is None else min(said, self._options.usage_per_attempt.cost_micro_usd / 1e6)
 
     def used(self) -> Sum:
-        """What it has used so far."""
         return total_of(self._usage(self._result), time.time() - self._began)
 
     def facts(self) -> dict[str, Any]:
@@ -288,12 +281,7 @@ class AttemptRun:
     async def _supervised(
         self, command: list[str], workspace: Workspace, log: AttemptLog, source: Path | None
     ) -> Ended:
-        """Runs a command to its end, also if this task is cancelled meanwhile.
-
-        Raises:
-            OSError: no process can be started.
-            asyncio.CancelledError: after the end.
-        """
+        """Runs a command to its end, also if this task is cancelled meanwhile."""
         options = self._options
         run = await processes.start(
             command,

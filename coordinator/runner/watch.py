@@ -28,11 +28,7 @@ async def watch(
     stop: Callable[[Stop], None],
     warn: Callable[[str], None],
 ) -> None:
-    """Runs beside the command until it is cancelled, or has called ``stop``.
-
-    Args:
-        warn: is told, once each time, that the command has been still for half of the time.
-    """
+    """Runs beside the command until it is cancelled, or has called ``stop``; warns when half of a stall is over."""
     active = looked = time.monotonic()
     cpu, warned, finished = 0.0, False, 0.0
     pause = max(min(FINISHED_SECONDS / 2, options.stall / 20 or FINISHED_SECONDS), _LEAST_LOOK)

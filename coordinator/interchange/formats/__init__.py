@@ -5,17 +5,20 @@ statuses of the format mean, in lower case; ``''`` is an item without one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from coordinator.interchange.model import State
 
 _LONGEST = 200
 
 
-def assigned(names: Sequence[str], lost: Counter[str]) -> dict[str, str]:
-    """The field ``assignee`` of a record: an item has one, so of several the first counts.
+def states(names: Mapping[State, Sequence[str]]) -> dict[str, State]:
+    """``STATES`` of a format, by what its statuses mean."""
+    return {name: state for state, of_state in names.items() for name in of_state}
 
-    Args:
-        lost: of the source; what does not come along is counted there.
-    """
+
+def assigned(names: Sequence[str], lost: Counter[str]) -> dict[str, str]:
+    """The field ``assignee``: an item has one, so of several the first counts; the others are counted in ``lost``."""
     found = [one.strip() for one in names if one.strip()]
     lost["assignees besides the first"] += len(found) > 1
     lost[f"assignees of more than {_LONGEST} characters"] += bool(found) and len(found[0]) > _LONGEST

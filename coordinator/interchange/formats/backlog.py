@@ -84,11 +84,7 @@ def _settings(folder: Path) -> tuple[str, str]:
 
 
 def _record(file: Path, ended: bool, last: str, source: Source) -> Record:
-    """The task of a file.
-
-    Raises:
-        ImportProblem, OSError, ValueError: it cannot be read.
-    """
+    """The task of a file. Raises ImportProblem, OSError, ValueError: it cannot be read."""
     data = read_regular(file, _MOST_BYTES + 1)
     match = _FRONT.match(text_of_bytes(data))
     if len(data) > _MOST_BYTES or match is None:

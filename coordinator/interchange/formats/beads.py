@@ -7,20 +7,16 @@ from typing import Any
 
 import msgspec
 
-from coordinator.interchange.formats import assigned
+from coordinator.interchange.formats import assigned, states
 from coordinator.interchange.formats.lines import json_lines
-from coordinator.interchange.model import ImportProblem, Record, Source, State, sections, text_of, texts_of
+from coordinator.interchange.model import ImportProblem, Record, Source, sections, text_of, texts_of
 
-STATES: dict[str, State] = {
-    "": "queue",
-    "open": "queue",
-    "in_progress": "in-progress",
-    "hooked": "in-progress",
-    "blocked": "blocked",
-    "deferred": "blocked",
-    "pinned": "blocked",
-    "closed": "done",
-}
+STATES = states({
+    "queue": ("", "open"),
+    "in-progress": ("in_progress", "hooked"),
+    "blocked": ("blocked", "deferred", "pinned"),
+    "done": ("closed",),
+})  # fmt: skip
 _PRIORITIES = {"0": "high", "1": "high", "2": "medium", "3": "low", "4": "low"}
 _NO_ITEMS = ("message", "event", "gate", "molecule")
 _KEPT = ("estimated_minutes", "external_ref", "due_at", "defer_until", "close_reason")
@@ -31,11 +27,7 @@ _STATUS_OUT = {"queue": "open", "work": "in_progress", "review": "in_progress", 
 
 
 def read(data: bytes) -> Source:
-    """Reads an export.
-
-    Raises:
-        ImportProblem: a line is no issue.
-    """
+    """Reads an export. Raises ImportProblem: a line is no issue."""
     source = Source()
     for number, one in json_lines(data):
         kind = text_of(one.get("_type")) or "issue"

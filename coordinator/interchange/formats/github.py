@@ -14,20 +14,8 @@ _LISTED = 30
 _PRIORITY = re.compile(r"(?:priority[ :/_-]*)?(p[0-4]|critical|highest|urgent|high|medium|normal|low|lowest)", re.I)
 _PULL = re.compile(r"/pull/\d+$")
 _LINKS = ("subIssues", "blockedBy", "blocking")
-_READ = {
-    *_LINKS,
-    "number",
-    "title",
-    "body",
-    "state",
-    "stateReason",
-    "labels",
-    "milestone",
-    "assignees",
-    "url",
-    "parent",
-    "issueType",
-}
+_READ = {*_LINKS, "number", "title", "body", "state", "stateReason", "labels", "milestone", "assignees", "url"}
+_READ |= {"parent", "issueType"}
 _READ |= {"id", "closed", "isPinned"}  # other members say the same
 _REST = {
     "html_url": "url",
@@ -42,11 +30,7 @@ _REST_ONLY |= {"pull_request", "author_association", "assignee", "sub_issues_sum
 
 
 def read(data: bytes) -> Source:
-    """Reads a list of issues.
-
-    Raises:
-        ImportProblem: it is none.
-    """
+    """Reads a list of issues. Raises ImportProblem: it is none."""
     source = Source()
     issues = list[dict[str, Any]]()
     last: dict[str, dict[str, Any]] = {}

@@ -4,58 +4,32 @@ from __future__ import annotations
 
 import re
 
-from coordinator.interchange.formats import assigned
+from coordinator.interchange.formats import assigned, states
 from coordinator.interchange.formats.tables import Row, rows
 from coordinator.interchange.model import Record, Source, State, sections
 
-STATES: dict[str, State] = {
-    "": "queue",
-    "open": "queue",
-    "to do": "queue",
-    "backlog": "queue",
-    "selected for development": "queue",
-    "reopened": "queue",
-    "in progress": "in-progress",
-    "in review": "in-progress",
-    "blocked": "blocked",
-    "on hold": "blocked",
-    "done": "done",
-    "closed": "done",
-    "resolved": "done",
-    "cancelled": "cancelled",
-    "canceled": "cancelled",
-    "won't do": "cancelled",
-}
+STATES = states({
+    "queue": ("", "open", "to do", "backlog", "selected for development", "reopened"),
+    "in-progress": ("in progress", "in review"),
+    "blocked": ("blocked", "on hold"),
+    "done": ("done", "closed", "resolved"),
+    "cancelled": ("cancelled", "canceled", "won't do"),
+})  # fmt: skip
 _REFUSED = ("won't do", "won't fix", "wont fix", "duplicate", "cannot reproduce", "declined", "invalid")
 _KEPT = ("Issue key", "Project key", "Fix Version/s", "Fix versions", "Component/s", "Components", "Resolution")
 _PARENTS = ("Parent", "Parent id", "Parent key", "Custom field (Epic Link)")
 _LINK = re.compile(r"(outward|inward) issue link \((.*)\)")
 _WAITS = {"inward": ("blocks", "blocker", "gantt: finish to start"), "outward": ("depends on", "dependency", "depends")}
 """Types of links by which an issue waits for the one that it names: at the inward end, or at the outward one."""
-_READ = {
-    *_KEPT,
-    *_PARENTS,
-    "Issue id",
-    "Summary",
-    "Status",
-    "Status Category",
-    "Description",
-    "Environment",
-    "Priority",
-    "Assignee",
-}
-_READ |= {"Issue Type", "Labels", "Comment"}
+_READ = {*_KEPT, *_PARENTS, "Issue id", "Summary", "Status", "Status Category", "Description", "Environment"}
+_READ |= {"Priority", "Assignee", "Issue Type", "Labels", "Comment"}
 # Other columns say the same as these.
 _READ |= {"Project name", "Project type", "Project lead", "Project lead id", "Project description", "Project url"}
 _READ |= {"Parent summary", "Status Category Changed", "Assignee Id", "Reporter Id", "Creator Id", "Watchers Id"}
 
 
 def read(data: bytes) -> Source:
-    """Reads an export. Wiki markup of descriptions stays as it is.
-
-    Raises:
-        ImportProblem: it is none.
-    """
+    """Reads an export. Wiki markup of descriptions stays as it is. Raises ImportProblem: it is none."""
     source = Source()
     found = list({tuple(row.cells): row for row in rows(data, ("Issue key", "Summary", "Status"))}.values())
     # A parent may be named by the number of the issue, which is not its key.

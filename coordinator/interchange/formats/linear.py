@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from coordinator.interchange.formats import assigned
+from coordinator.interchange.formats import assigned, states
 from coordinator.interchange.formats.tables import Row, is_date, rows
 from coordinator.interchange.model import Record, Source, State, sections
 
 # Names of statuses are custom, so done and cancelled are told by dates.
-STATES: dict[str, State] = {
-    "": "queue",
-    "backlog": "queue",
-    "todo": "queue",
-    "triage": "queue",
-    "in progress": "in-progress",
-    "in review": "in-progress",
-    "done": "done",
-    "canceled": "cancelled",
-    "cancelled": "cancelled",
-    "duplicate": "cancelled",
-}
+STATES = states({
+    "queue": ("", "backlog", "todo", "triage"),
+    "in-progress": ("in progress", "in review"),
+    "done": ("done",),
+    "cancelled": ("canceled", "cancelled", "duplicate"),
+})  # fmt: skip
 _KEPT = ("ID", "Team", "Estimate", "Project", "Initiatives", "Duplicate of")
 _READ = {*_KEPT, "UUID", "Title", "Description", "Status", "Priority", "Labels", "Completed", "Canceled", "URL"}
 _READ |= {"Assignee", "Parent issue", "Blocked by", "Related to"}
 
 
 def read(data: bytes) -> Source:
-    """Reads an export.
-
-    Raises:
-        ImportProblem: it is none.
-    """
+    """Reads an export. Raises ImportProblem: it is none."""
     source = Source()
     ids: dict[str, str] = {}
     found = list(rows(data, ("ID", "Title", "Status")))

@@ -24,11 +24,7 @@ _ID = 12
 
 
 def read(data: bytes) -> Source:
-    """Reads a file.
-
-    Raises:
-        ImportProblem: it is not text, has a merge conflict, or a mark has a wrong form or names no task or several.
-    """
+    """Reads a file; its marks must have the right form, and name one task each."""
     found = _tasks(text_of_bytes(data))
     source, keys = Source(), _keys(found)
     source.lost["lines of text below no task"] = sum(1 for line in found.text.split("\n") if line.strip())
@@ -48,11 +44,7 @@ def read(data: bytes) -> Source:
 
 
 def with_ids(data: bytes) -> bytes:
-    """The file with an identity at each task, so that a task keeps it when its title changes.
-
-    Raises:
-        ImportProblem: as ``read``.
-    """
+    """The file with an identity at each task, so that a task keeps it when its title changes."""
     text = text_of_bytes(data)
     found, lines = _tasks(text), text.split("\n")
     for one, key in _keys(found).items():
@@ -107,11 +99,7 @@ def _record(one: Task, keys: Mapping[Task, str]) -> Record:
 
 
 def _waits(keys: Mapping[Task, str]) -> dict[Task, list[str]]:
-    """The keys of what each task waits for; what is below a task waits with it.
-
-    Raises:
-        ImportProblem: a name is that of no task, or of several.
-    """
+    """The keys of what each task waits for; what is below a task waits with it."""
     refs, titles = dict[str, str](), dict[str, list[str]]()
     for one, key in keys.items():
         titles.setdefault(one.title.casefold(), []).append(key)

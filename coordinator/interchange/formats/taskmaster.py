@@ -6,21 +6,17 @@ import re
 from collections import deque
 from typing import Any
 
-from coordinator.interchange.formats import assigned
+from coordinator.interchange.formats import assigned, states
 from coordinator.interchange.formats.lines import json_value
-from coordinator.interchange.model import ImportProblem, Record, Source, State, sections, text_of
+from coordinator.interchange.model import ImportProblem, Record, Source, sections, text_of
 
-STATES: dict[str, State] = {
-    "": "queue",
-    "pending": "queue",
-    "in-progress": "in-progress",
-    "review": "in-progress",
-    "deferred": "blocked",
-    "blocked": "blocked",
-    "done": "done",
-    "completed": "done",
-    "cancelled": "cancelled",
-}
+STATES = states({
+    "queue": ("", "pending"),
+    "in-progress": ("in-progress", "review"),
+    "blocked": ("deferred", "blocked"),
+    "done": ("done", "completed"),
+    "cancelled": ("cancelled",),
+})  # fmt: skip
 _SIBLINGS = 100
 """In a subtask, a smaller number names a subtask of the same task, also where it is a text."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -29,11 +25,7 @@ _READ |= {"assignee", "complexity", "complexityScore", "parentTaskId", "parentId
 
 
 def read(data: bytes) -> Source:
-    """Reads a file of tasks.
-
-    Raises:
-        ImportProblem: it is none.
-    """
+    """Reads a file of tasks. Raises ImportProblem: it is none."""
     found = json_value(data)
     if not isinstance(found, dict):
         raise ImportProblem("the file is not one of Task Master: it has no object at the top")

@@ -30,7 +30,6 @@ class ClaudeReader(EventReader):
         """The id of its last message with text, which may come in parts, and the text."""
 
     def event(self, event: Json) -> None:
-        """Takes an event."""
         found = self._reading
         found.session = words(event.get("session_id")) or found.session
         match event.get("type"):

@@ -14,7 +14,6 @@ class CodexReader(EventReader):
     """
 
     def event(self, event: Json) -> None:
-        """Takes an event."""
         found = self._reading
         match event.get("type"):
             case "thread.started":

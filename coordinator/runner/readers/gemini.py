@@ -20,7 +20,6 @@ class GeminiReader(EventReader):
         """Whether the text is from before the last tool: what follows it takes its place, if something does."""
 
     def event(self, event: Json) -> None:
-        """Takes an event."""
         found = self._reading
         match event.get("type"):
             case "init":

@@ -76,7 +76,6 @@ class PlainReader:
             self._size -= len(self._tail.popleft()) + 1
 
     def reading(self) -> Reading:
-        """What it has read so far."""
         found = self._reading
         found.text = b"\n".join(self._tail).decode(errors="replace").rstrip()[-self.KEPT :]
         found.shown, found.error = one_line(_text(self._last), SHOWN), one_line(_text(self._stderr), ERROR)
@@ -137,7 +136,6 @@ class EventReader(ABC):
         """Takes a line of standard error."""
 
     def reading(self) -> Reading:
-        """What it has read so far."""
         found = self._reading
         if self._noise and not found.error and not found.success:
             found.error = one_line(_text(self._noise), ERROR)
@@ -166,7 +164,6 @@ class EventReader(ABC):
         self._reading.error, self._reading.trouble, self._reading.retry_after_seconds = "", None, None
 
     def deny(self, what: object) -> None:
-        """Records what was not permitted."""
         if len(self._reading.denials) < DENIALS:
             self._reading.denials += (one_line(what, SHOWN),)
 

@@ -16,7 +16,6 @@ class OpencodeReader(EventReader):
         self._counted: set[str] = set()
 
     def event(self, event: Json) -> None:
-        """Takes an event."""
         found, part = self._reading, event.get("part") or {}
         found.session = words(event.get("sessionID")) or found.session
         match event.get("type"):

@@ -94,11 +94,7 @@ def trouble_of(message: str, status: int | None = None) -> Trouble:
 
 
 def wait_of(message: str, now: float | None = None) -> float | None:
-    """The seconds after which an error says that it is over; None where it does not say.
-
-    Args:
-        now: Unix time; without it, that of the host's clock.
-    """
+    """The seconds after which an error says that it is over, if it does; ``now`` is Unix time, of the host's clock."""
     now = time.time() if now is None else now
     seconds: float | None = None
     if found := _EPOCH.search(message):

@@ -20,11 +20,7 @@ AGAIN_SECONDS = 1.0
 
 
 async def access_of(fleet: Fleet, job: Job, options: Options) -> Access:
-    """What a command is told of the fleet; with --mcp, a token for its claim, if callers have tokens there.
-
-    Raises:
-        FleetError: the runner may not make tokens, or the claim is lost.
-    """
+    """What a command is told of the fleet; with --mcp, a token for its claim, if callers have tokens there."""
     headers: dict[str, str] | None = None
     if options.mcp:
         headers = {"Fleet-Agent": job.agent}
@@ -102,11 +98,7 @@ async def own_report(job: Job) -> Outcome | None:
 
 
 async def _renew(job: Job, ttl: int, *include: str) -> str:
-    """Renews the claim; returns its token, if that is included.
-
-    Raises:
-        ClaimLost: it is over.
-    """
+    """Renews the claim; returns its token, if that is included. Raises ClaimLost: it is over."""
     renewed = {"itemId": job.id, "fenceToken": job.fence, "ttlSeconds": ttl}
     answer = await job.call("claim_item", {"claims": [renewed], "include": [*include]})
     (claim,) = answer["claimResults"]
@@ -144,11 +136,7 @@ async def _complete(job: Job, report: Report, say: Say) -> Outcome:
 
 
 async def _insist(job: Job, act: Callable[[], Awaitable[T]], say: Say) -> T:
-    """Does it again for as long as the fleet cannot be reached and the claim lives.
-
-    Raises:
-        FleetError: the fleet refuses it.
-    """
+    """Does it again for as long as the fleet cannot be reached and the claim lives."""
     while True:
         try:
             return await act()

@@ -37,11 +37,7 @@ class Most:
     """Input and output together."""
 
     def within(self, more: Sum, known: Mapping[str, Any]) -> Sum:
-        """What of further usage is counted.
-
-        Args:
-            known: what was counted before.
-        """
+        """What of further usage is counted, when ``known`` was before."""
         tokens = max(0, self.tokens - _tokens(known))
         cost = max(0, self.cost_micro_usd - _number(known.get("costMicroUsd")))
         inputs = min(more.get("inputTokens", 0), tokens)
@@ -61,11 +57,7 @@ COUNTED = Most()
 
 
 def total_of(usage: Usage, seconds: float) -> Sum:
-    """The usage of an attempt as the fleet takes it.
-
-    Args:
-        seconds: that it has taken.
-    """
+    """The usage of an attempt as the fleet takes it, which has taken ``seconds``."""
     found: Sum = {
         "inputTokens": usage.input_tokens or 0,
         "outputTokens": usage.output_tokens or 0,
@@ -87,7 +79,6 @@ def further(total: Sum, known: Mapping[str, Any]) -> Sum:
 
 
 def words_of(refused: Sum) -> str:
-    """What was refused, for people."""
     tokens = _tokens(refused)
     parts = [money(refused["costMicroUsd"])] if "costMicroUsd" in refused else []
     return " and ".join(parts + ([f"{tokens:,} tokens"] if tokens else []))

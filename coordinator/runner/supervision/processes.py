@@ -76,11 +76,7 @@ class Supervised:
     _hung: asyncio.TimerHandle | None = None
 
     async def begin(self, brief: bytes, sink: Sink) -> None:
-        """Starts the supervisor, with the command that the brief describes.
-
-        Raises:
-            OSError: no process can be started.
-        """
+        """Starts the supervisor, with the command that the brief describes."""
         pipes = [os.pipe() for _ in range(4)]
         (control, self._control), (status, says), (out, writes_out), (err, writes_err) = pipes
         theirs = (control, says, writes_out, writes_err)

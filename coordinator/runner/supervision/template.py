@@ -26,11 +26,7 @@ class Template:
         return 0 if self._process is None else self._process.pid
 
     def fork(self, files: Sequence[int]) -> None:
-        """Starts a supervisor, which takes over these files: its input and output, and the command's two outputs.
-
-        Raises:
-            OSError: it cannot be started.
-        """
+        """Starts a supervisor, which takes over these files: its input and output, and the command's two outputs."""
         try:
             self._ask(files)
         except (BrokenPipeError, ConnectionResetError):  # it was killed

@@ -142,11 +142,7 @@ def take(git: Git, common: Path, top: Path | None, root: Path) -> Configuration:
 
 
 def prune(root: Path, used: Collection[str]) -> None:
-    """Deletes copies that no worktree was made with, that no process has, and that nobody has taken for a day.
-
-    Args:
-        used: the digests of those that worktrees were made with.
-    """
+    """Deletes copies that no worktree (``used``) or process has, and that nobody has taken for a day."""
     for place in (root / FOLDER).glob("*"):
         if place.name in used or time.time() - _time(place) < _UNUSED_SECONDS:
             continue

@@ -109,5 +109,4 @@ class Directory:
         return None
 
     async def close(self, *, done: bool) -> str:
-        """Leaves it as it is."""
         return f"left at {self.path}"

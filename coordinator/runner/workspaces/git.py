@@ -102,7 +102,6 @@ class Git:
             raise GitFailed(f"git cannot be run in {self.directory}: {error.strerror}") from None
 
     def listed(self, *words: str, more: Mapping[str, str] = {}) -> list[str]:
-        """What a command prints between zero bytes."""
         return [one for one in self(*words, more=more).split("\0") if one]
 
     def says(self, *words: str) -> str:

@@ -35,11 +35,7 @@ class Hooks:
     seconds: float = HOOK_SECONDS
 
     async def must(self, name: str, attempt: Attempt, path: Path, more: Mapping[str, str]) -> None:
-        """Runs a hook that has to succeed.
-
-        Raises:
-            WorkspaceFailed: it did not.
-        """
+        """Runs a hook that has to succeed. Raises WorkspaceFailed: it did not."""
         if problem := await self.run(name, attempt, path, more):
             raise WorkspaceFailed(problem)
 

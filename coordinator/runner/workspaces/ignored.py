@@ -20,7 +20,6 @@ def ignored_files(git: Git, disposable: Sequence[str] = ()) -> Iterator[tuple[st
     """Ignored files of a worktree that are in no cache, with size and when they were changed (ns).
 
     Args:
-        git: in the worktree.
         disposable: further patterns of what its tools make again: of paths, and of the directories above.
 
     Raises:

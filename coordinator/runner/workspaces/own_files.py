@@ -17,11 +17,7 @@ _OUTPUT = (1, 2)
 
 
 def changed_since(top: Path, moment: float, own: Collection[Identity] = ()) -> bool:
-    """Whether a file below a directory was changed after a moment (Unix time), caches and git's own left out.
-
-    Args:
-        own: files and directories that do not count (``own_files``). Data directories of fleets do not, either.
-    """
+    """Whether a file was changed after a moment (Unix time), but for caches, git's own and fleets' data."""
     waiting = [str(top)]
     while waiting:
         try:
@@ -87,7 +83,6 @@ def _written_below(pipes: set[Identity], known: set[str]) -> set[Identity]:
 
 
 def _read(process: str) -> Iterator[Identity]:
-    """The pipes that a process reads."""
     for _, one, flags in _open_files(process):
         if stat.S_ISFIFO(one.st_mode) and flags & os.O_ACCMODE == os.O_RDONLY:
             yield _identity(one)

@@ -19,7 +19,6 @@ def filter_command(git: Git, command: str, top: Path | None) -> str:
     """The command of a filter driver; git starts it in the workspace, so paths in the repository become absolute.
 
     Args:
-        git: in the repository.
         top: its main worktree; None: it is bare.
 
     Returns:

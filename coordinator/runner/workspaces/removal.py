@@ -94,7 +94,6 @@ class Tree:
         return ""
 
     def why_astray(self) -> str:
-        """Whether it is not on its branch."""
         head = _head(self.admin)
         if head != f"ref: refs/heads/{self.name}":
             where = head.removeprefix("ref: refs/heads/")
@@ -191,11 +190,7 @@ class Tree:
         )
 
     def remove(self) -> None:
-        """Removes it, after a last look whether anything would be lost.
-
-        Raises:
-            GitFailed: it would, or git refused, so it is still there, and locked.
-        """
+        """Removes it, after a last look whether anything would be lost; if so, it stays, and is locked."""
         git = self.repository.git
         with self.repository.lock():
             entry = self.entry()
@@ -262,7 +257,6 @@ def _text(place: Path) -> str:
 
 
 def _git_dir(place: Path) -> Path:
-    """Where a submodule has its repository."""
     if (place / ".git").is_dir():
         return (place / ".git").resolve()
     return (place / _text(place / ".git").removeprefix("gitdir:").strip()).resolve()

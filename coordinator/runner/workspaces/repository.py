@@ -58,7 +58,6 @@ class Repository:
     """The repository at ``path``; its worktrees go below ``state``.
 
     Args:
-        environment: what git gets.
         renew: git uses the configuration and hooks that are there now; else those that a runner has copied last.
 
     Raises:
@@ -99,11 +98,7 @@ class Repository:
             yield
 
     def commit_of(self, ref: str) -> str:
-        """The commit of a ref.
-
-        Raises:
-            GitFailed: there is none.
-        """
+        """The commit of a ref. Raises GitFailed: there is none."""
         if not (found := self.git.says("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")):
             raise GitFailed(f"{self.path} has no commit {ref}")
         return found
@@ -125,7 +120,6 @@ class Repository:
         return {line.removeprefix("branch refs/heads/") for line in lines if line.startswith("branch ")}
 
     def entries(self) -> list[Entry]:
-        """Our worktrees."""
         found: list[Entry] = []
         for block in self.git("worktree", "list", "--porcelain", "-z").split("\0\0"):
             words = dict(line.partition(" ")[::2] for line in block.split("\0") if line)
@@ -147,7 +141,6 @@ class Repository:
         return find(self.root, digest) or self.configuration
 
     def git_of(self, name: str) -> Git:
-        """Git in a worktree."""
         return self.configuration_of(name).git(self._environment, self.admin(name), self.root / name)
 
     def prune(self) -> None:
@@ -164,7 +157,6 @@ class Repository:
             return None
 
     def set_origin(self, name: str, origin: Origin) -> None:
-        """Records it, in one step."""
         place = self.admin(name) / "fleet.json"
         part = place.with_suffix(".part")
         part.write_bytes(msgspec.json.encode(origin))

@@ -43,7 +43,6 @@ def stage(git: Git, known: Mapping[str, str], more: Mapping[str, str] = {}) -> l
     checkout of HEAD makes them, however git sees them (line endings, filters). Files that are ignored stay out.
 
     Args:
-        git: in the worktree.
         known: paths that were different before the command began, with mode and object.
         more: variables: the index, if it is another one.
 
@@ -64,7 +63,6 @@ def unsaved(git: Git, known: Mapping[str, str]) -> list[str]:
     """Paths of what neither HEAD has nor ``known``, in files or in the index; both stay as they are.
 
     Args:
-        git: in the worktree.
         known: see ``stage``.
     """
     new, changed, in_index = others(git), _changed(git, {}), staged(git)
@@ -96,7 +94,6 @@ def others(git: Git, more: Mapping[str, str] = {}) -> list[str]:
 
 
 def staged(git: Git, more: Mapping[str, str] = {}) -> list[Change]:
-    """How the index differs from HEAD."""
     try:
         listed = git.listed("diff-index", "--cached", *_DIFF, "HEAD", "--", more=more)
     except GitFailed:  # it has no commit yet
@@ -105,7 +102,6 @@ def staged(git: Git, more: Mapping[str, str] = {}) -> list[Change]:
 
 
 def between(git: Git, one: str, other: str) -> list[Change]:
-    """How two commits differ."""
     return list(_changes(git.listed("diff-tree", "-r", *_DIFF, one, other, "--")))
 
 
@@ -115,7 +111,6 @@ def unmerged(git: Git) -> list[str]:
 
 
 def submodules(git: Git) -> list[str]:
-    """The paths of submodules in the index."""
     listed = git.listed("ls-files", "--stage", "-z")
     return [one.partition("\t")[2] for one in listed if one.startswith("160000 ")]
 

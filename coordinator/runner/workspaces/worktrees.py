@@ -41,7 +41,6 @@ class Worktrees:
     Args:
         repository: its path, or that of any worktree of it.
         state: the runner's directory; worktrees go to ``worktrees/<repository>/<branch>`` in it.
-        environment: what git gets.
         base: where first attempts begin, and whose work branches are compared with; empty: the branch that is checked
             out in the repository.
         fresh: every attempt begins at the base.
@@ -116,7 +115,6 @@ class Worktrees:
                 )
 
     async def open(self, attempt: Attempt) -> Worktree:
-        """Makes the worktree of an attempt."""
         try:
             tree, owned, origin = await asyncio.to_thread(self._make, attempt)
         except (GitFailed, OSError) as error:
@@ -166,7 +164,7 @@ class Worktrees:
 
 
 class Worktree:
-    """The worktree of one attempt; see ``protocols.Workspace``."""
+    """See ``protocols.Workspace``."""
 
     def __init__(self, how: Worktrees, attempt: Attempt, tree: Tree, owned: Owned, origin: Origin) -> None:
         self._how, self._attempt, self._tree, self._origin = how, attempt, tree, origin
@@ -179,12 +177,10 @@ class Worktree:
 
     @property
     def path(self) -> Path:
-        """The worktree's directory."""
         return self._tree.path
 
     @property
     def branch(self) -> str:
-        """Its branch."""
         return self._tree.name
 
     async def prepare(self) -> None:
