@@ -1,8 +1,9 @@
 """The ``fleet`` command.
 
 Commands are registered by import string (``commands``), so that a command loads only what it uses. A command returns
-its exit code (``exits.Exit``), or raises ``CommandFailed``, ``ProcessProblem`` or ``SettingsError``, which becomes one
-sentence on stderr. Stack traces are shown only if FLEET_LOG_LEVEL is ``debug``.
+Commands are registered by import string (``commands``), so that a command loads only what it uses. A command returns
+its exit code (``exits.Exit``), or None if all went well, or raises ``CommandFailed``, ``ProcessProblem`` or
+``SettingsError``, which becomes one sentence on stderr. Stack traces are shown only if FLEET_LOG_LEVEL is ``debug``.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ import resource
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError
 
 from coordinator import __version__
 from coordinator.cli import refusals, wrong_usage
@@ -44,7 +44,6 @@ def _app() -> App:
                 name="fleet",
                 version=__version__,
                 help_format="plaintext",
-                default_parameter=Parameter(show_default=_default),
                 result_action="return_value",
                 exit_on_error=False,
                 print_error=False,
@@ -60,11 +59,6 @@ def _app() -> App:
         page = command.page if not command.target.endswith(":app") else {"help": command.page["help"]}
         groups[parent].command(command.target, name=name, **page)
     return groups[""]
-
-
-def _default(value: Any) -> str | None:
-    """The default of a parameter in its help; None where it says no more than that the parameter is optional."""
-    return str(value) if value or (value == 0 and value is not False) else None
 
 
 app = _app()

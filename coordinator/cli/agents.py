@@ -14,7 +14,7 @@ from coordinator.cli.connection import AT_STORE, ByUrl
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import print_as, print_json
 from coordinator.client import Fleet
 from coordinator.operations import Operator, Result
 from coordinator.operations.drains import drain_agents
@@ -29,21 +29,17 @@ from coordinator.wording import counted, printable
 _PAGE = 200
 
 Project = Annotated[str, Parameter(help="The project of the agents.")]
-AsJson = Annotated[bool, Parameter(negative="", help="Print as JSON.")]
+AsJson = Annotated[bool, Parameter(help="Print as JSON.")]
 Name = Annotated[str, Parameter(help="An agent's id, or what precedes a '/' in several.")]
 
 
 @with_settings(only=STORE_SETTINGS)
 def agents(
     loaded: LoadedSettings, *, json: AsJson = False, project: Project = DEFAULT_PROJECT, by_url: ByUrl = AT_STORE
-) -> int:
+) -> None:
     at = by_url.connection(loaded, project)
     found = at.run(_everybody_told) if at else with_store(loaded, lambda store: _everybody(store, project))
-    if json:
-        print_json(found)
-    else:
-        print("\n".join(_lines(found, project)))
-    return Exit.OK
+    print_as(found, _lines(found, project), json)
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -54,7 +50,7 @@ def drain(
     reason: Reason = None,
     json: AsJson = False,
     project: Project = DEFAULT_PROJECT,
-) -> int:
+) -> None:
     name = name.removesuffix("/")
 
     async def act(by: Operator) -> tuple[Result, AgentsResult]:
@@ -67,7 +63,7 @@ def drain(
     holding = [one for one in theirs if one.state == "holding"]
     if json:
         print_json({"drained": name, "begun": begun, "answered": answered, "agents": theirs})
-        return Exit.OK
+        return
     print(
         f"{printable(name)} claims no more in project {project}"
         + (f"; {counted(answered, 'waiting claim')} answered" if answered else "")
@@ -78,7 +74,6 @@ def drain(
         print("no agent of that name was seen in the last day")
     for one in holding:
         print(f"{printable(one.id)} still holds {one.item_id} until {one.claim_expires_at}")
-    return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)

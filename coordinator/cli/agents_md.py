@@ -24,14 +24,14 @@ def agents_md(
     ] = None,
     as_skill: Annotated[
         bool,
-        Parameter(name="--skill", negative="", help="Print a SKILL.md instead, as Claude Code and others take it."),
+        Parameter(name="--skill", help="Print a SKILL.md instead, as Claude Code and others take it."),
     ] = False,
-) -> int:
+) -> None:
     if as_skill and file is not None:
         raise CommandFailed("--skill goes without --file: put what it prints into a file SKILL.md", Exit.USAGE)
     if file is None:
         print((skill if as_skill else block)(ROLES[role]), end="")
-        return Exit.OK
+        return
     try:
         before = file.read_text(encoding="utf-8") if file.exists() else ""
         after = placed(ROLES[role], before)
@@ -40,4 +40,3 @@ def agents_md(
     except (OSError, ValueError) as error:
         raise CommandFailed(f"{file}: {error}", Exit.FAILED) from None
     print(f"{file}: {'unchanged' if after == before else 'has the block' if before else 'written'}")
-    return Exit.OK

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import print_as
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
@@ -27,10 +27,7 @@ def audit(
     format: Annotated[Literal["text", "json"], Parameter(help="How to print the report.")] = "text",
 ) -> int:
     report = with_store(loaded, lambda store: _audited(store, project))
-    if format == "json":
-        print_json(report)
-    else:
-        print("\n".join(_lines(report, project)))
+    print_as(report, _lines(report, project), format == "json")
     return Exit.FAILED if report.differences else Exit.OK
 
 

@@ -9,7 +9,6 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli.checks import check_project_name, check_range
-from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import print_json
@@ -26,10 +25,10 @@ def tail(
     loaded: LoadedSettings,
     *,
     count: Annotated[int, Parameter(name=("--count", "-n"), help="At most so many. [1 to 10000]")] = 20,
-    follow: Annotated[bool, Parameter(help="Go on with what comes, until interrupted.", negative="")] = False,
+    follow: Annotated[bool, Parameter(help="Go on with what comes, until interrupted.")] = False,
     project: Annotated[str | None, Parameter(help="Only what is about this project.")] = None,
-    json: Annotated[bool, Parameter(help="Print one JSON object a line.", negative="")] = False,
-) -> int:
+    json: Annotated[bool, Parameter(help="Print one JSON object a line.")] = False,
+) -> None:
     check_range("--count", count, 1, KEPT)
     if project is not None:
         check_project_name(project)
@@ -45,7 +44,6 @@ def tail(
                 sys.stdout.flush()
 
     with_store(loaded, show)
-    return Exit.OK
 
 
 def _print(one: Record, as_json: bool) -> None:

@@ -11,7 +11,6 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli import check_authentication
-from coordinator.cli.exits import Exit
 from coordinator.doctor import actors
 from coordinator.processes.sound import sound
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
@@ -37,17 +36,13 @@ _LIFECYCLES = {
 }
 
 
-def check(
-    file: Annotated[Path, Parameter(help="The config file to look at.", metavar="FILE")],
-) -> int:
+def check(file: Annotated[Path, Parameter(help="The config file to look at.", metavar="FILE")]) -> None:
     # The file alone, without flags and environment.
     loaded = sound(load_settings({}, {}, file))
     print("\n".join(explained(loaded)))
-    return Exit.OK
 
 
 def explained(loaded: LoadedSettings) -> Iterator[str]:
-    """Explains a valid file, line by line."""
     settings = loaded.settings
     config = schema_config(settings)
     yield f"{loaded.config} is sound. Version of what a reload can change: {config_version(settings)}"

@@ -18,7 +18,6 @@ _MODES: dict[Mode, str] = {
 
 
 def callers(settings: Settings) -> Iterator[str]:
-    """Who may call, line by line."""
     mode, auth = auth_mode(settings), settings.auth
     yield f"{mode}: {_MODES[mode]}"
     if mode == "none":

@@ -17,14 +17,7 @@ _PLAIN = re.compile(r"[\w-]+", re.ASCII)
 
 
 def check_base_url(url: str | None, name: str = "--url") -> None:
-    """Checks that a URL is one that a path can be appended to.
-
-    Args:
-        name: of the flag or variable that it comes from.
-
-    Raises:
-        CommandFailed: it is not.
-    """
+    """Checks that a URL is one that a path can be appended to; ``name`` is that of its flag or variable."""
     if url is None:
         return
     try:
@@ -38,11 +31,7 @@ def check_base_url(url: str | None, name: str = "--url") -> None:
 
 
 def base_urls(text: str, name: str) -> list[str]:
-    """The URLs of a list after commas, without the slashes at their ends.
-
-    Raises:
-        CommandFailed: as ``check_base_url``; also if there is none, or they name several projects.
-    """
+    """The URLs of a list after commas, which names one project, without the slashes at their ends."""
     # Here, because most commands need no client.
     from coordinator.client.calls import address
     from coordinator.client.http import urls_of
@@ -58,11 +47,7 @@ def base_urls(text: str, name: str) -> list[str]:
 
 
 def check_range(flag: str, value: float, least: float, most: float) -> None:
-    """Checks the number of a flag.
-
-    Raises:
-        CommandFailed: it is out of range, or not a number.
-    """
+    """Checks the number of a flag. Raises CommandFailed: it is out of range, or not a number."""
     # Written so that NaN fails too.
     if not least <= value <= most:
         raise CommandFailed(f"{flag} must be from {least} to {most}, not {value}", Exit.USAGE)
@@ -79,9 +64,6 @@ def check_project_name(name: str, source: str = "", rule: re.Pattern[str] = _PLA
     Args:
         source: what names it; default: flag or variable.
         rule: what it must match.
-
-    Raises:
-        CommandFailed: it does not.
     """
     if not rule.fullmatch(name):
         # Here, because the store takes long to import.

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import print_as
 from coordinator.doctor.cluster import NODE_SECONDS, check_cluster
 from coordinator.doctor.findings import lines_of
 from coordinator.errors import ToolFailure
@@ -50,11 +50,9 @@ def status(
     found = check_cluster(facts, loaded.settings.redis_timeout_ms / 1000, names or ())
     findings = [one for one in found if one.verdict != "ok"]
     projects = None if names is None else Counter(map(facts.shard_of, names))
-    if format == "json":
-        problems = [f"{one.what}: {one.said}" for one in findings]
-        print_json({"url": address.without_password, **_as_json(facts, projects), "problems": problems})
-    else:
-        print("\n".join([address.without_password, *_lines(facts, projects), *lines_of(findings)]))
+    problems = [f"{one.what}: {one.said}" for one in findings]
+    report = {"url": address.without_password, **_as_json(facts, projects), "problems": problems}
+    print_as(report, [address.without_password, *_lines(facts, projects), *lines_of(findings)], format == "json")
     wrong = any(one.verdict in ("warns", "fails") for one in findings)
     return Exit.FAILED if wrong or projects is None else Exit.OK
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import Parameter
 
-from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings, Settings, example_yaml
@@ -26,7 +25,7 @@ def show(
         Format,
         Parameter(help="Shape of the output; 'auto' is a table on a terminal, else plain lines."),
     ] = "auto",
-) -> int:
+) -> None:
     shape = format
     if shape == "auto":
         shape = "table" if sys.stdout.isatty() else "plain"
@@ -41,12 +40,10 @@ def show(
     else:
         for field, value, source in rows:
             print(f"{field.name} = {_text(value)}  ({source})")
-    return Exit.OK
 
 
-def example() -> int:
+def example() -> None:
     print(example_yaml(), end="")
-    return Exit.OK
 
 
 def _text(value: Any) -> str:

@@ -39,7 +39,7 @@ Urls = Annotated[
 TokenFile = Annotated[Path | None, Parameter(help="File with the bearer token, instead of FLEET_TOKEN.")]
 
 
-@Parameter(name="*", group=_GROUP, negative="")
+@Parameter(name="*", group=_GROUP)
 @dataclass(frozen=True)
 class Connection:
     """The flags of a command that calls a fleet."""
@@ -54,11 +54,7 @@ class Connection:
     data_dir: Annotated[str | None, Parameter(help="Directory of a fleet on this machine.")] = None
 
     def token(self) -> str | None:
-        """The bearer token; None: there is none.
-
-        Raises:
-            CommandFailed: the file cannot be read, or holds no token.
-        """
+        """The bearer token; None: there is none. Raises CommandFailed: the file cannot be read, or holds no token."""
         text = os.environ.get(TOKEN_VARIABLE, "")
         source = TOKEN_VARIABLE
         if self.token_file is not None:
@@ -76,11 +72,7 @@ class Connection:
         return text or None
 
     def base_url(self) -> str:
-        """Where the fleet is; several URLs are after commas.
-
-        Raises:
-            CommandFailed: a URL is malformed or contradicts the data directory, or no fleet runs here.
-        """
+        """Where the fleet is; several URLs are after commas."""
         if self.url and self.data_dir:
             raise CommandFailed("--url and --data-dir exclude each other: each names a fleet", Exit.USAGE)
         by_variable = "" if self.data_dir else os.environ.get(URL_VARIABLE, "")
@@ -101,11 +93,7 @@ class Connection:
         raise CommandFailed(why, Exit.STORE_UNREACHABLE)
 
     def metrics_here(self) -> Path | None:
-        """The directory of the metrics of the fleet that is called, if that is the fleet of the data directory.
-
-        Raises:
-            CommandFailed: as ``base_url`` does.
-        """
+        """The directory of the metrics of the fleet that is called, if that is the fleet of the data directory."""
         from coordinator.processes.fleetfile import read_fleet
         from coordinator.settings.problems import SettingsError
 
@@ -122,14 +110,7 @@ class Connection:
         return Path(load_settings({"data_dir": self.data_dir}, os.environ).settings.data_dir)
 
     def open(self, patience: float = PATIENCE_SECONDS) -> Fleet:
-        """A client of the fleet.
-
-        Args:
-            patience: how long a call is repeated, in seconds.
-
-        Raises:
-            CommandFailed: it cannot be said where the fleet is, or who calls.
-        """
+        """A client of the fleet, which repeats a call for ``patience`` seconds."""
         check_project_name(self.project)
         token = self.token()
         # With a token, its caller acts; who acts without one can only be said.
@@ -137,11 +118,7 @@ class Connection:
         return Fleet(self.base_url(), token, self.project, agent, kind="user", patience=patience)
 
     def run(self, act: Callable[[Fleet], Awaitable[R]], patience: float = PATIENCE_SECONDS) -> R:
-        """Runs ``act`` with a client of the fleet.
-
-        Raises:
-            CommandFailed: the fleet cannot be reached, or refuses a call.
-        """
+        """Runs ``act`` with a client of the fleet; a failure of a call ends the command."""
 
         async def main() -> R:
             async with self.open(patience) as fleet:
@@ -161,7 +138,7 @@ HERE = Connection()
 """The default of the parameter ``at`` of commands."""
 
 
-@Parameter(name="*", group=_GROUP, negative="")
+@Parameter(name="*", group=_GROUP)
 @dataclass(frozen=True)
 class ByUrl:
     """The flags of a command that works on the store of a fleet, or over its URL."""
@@ -173,9 +150,6 @@ class ByUrl:
         """The fleet that a URL names; None: the store that the settings name.
 
         A flag decides before FLEET_URL, and that before other settings, as it does for commands that take URLs only.
-
-        Raises:
-            CommandFailed: the flags contradict each other.
         """
         stores = [f"--{name.replace('_', '-')}" for name in ("redis_url", "data_dir") if by_flag(loaded, name)]
         if stores and self.url:

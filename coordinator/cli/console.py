@@ -28,8 +28,8 @@ NOTE = f"signs you in once, within {SECONDS} s"
 def console(
     loaded: LoadedSettings,
     *,
-    open: Annotated[bool, Parameter(help="Open it in the browser of this machine, too.", negative="")] = False,
-) -> int:
+    open: Annotated[bool, Parameter(help="Open it in the browser of this machine, too.")] = False,
+) -> None:
     settings = loaded.settings
     if not settings.console.enabled:
         raise CommandFailed("the console is off: see the setting console.enabled", Exit.USAGE)
@@ -38,18 +38,10 @@ def console(
     print(f"fleet: {NOTE}, as {user() or 'operator'}", file=sys.stderr)
     if open and not webbrowser.open(link):
         raise CommandFailed("no browser could be opened here; open the link yourself")
-    return Exit.OK
 
 
 async def make_link(store: Store, settings: Settings, base: str) -> str:
-    """A new link for the user at the terminal.
-
-    Args:
-        base: where the console is, without its path.
-
-    Raises:
-        ToolFailure: the store does not answer.
-    """
+    """A new link for the user at the terminal; ``base`` is where the console is, without its path."""
     path = await make_ticket(store, Seals(store, settings), user() or "operator")
     return base + path
 

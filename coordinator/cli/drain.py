@@ -55,7 +55,6 @@ class Left(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """The number of claims and steps."""
         return sum(self.claims.values()) + sum(self.steps.values())
 
 
@@ -68,7 +67,7 @@ def drain(
         str | None, Parameter(help="Only this process of the host (of this one by default), such as fe-0.")
     ] = None,
     wait: Annotated[float, Parameter(help="Seconds to wait for work in progress to end. [0 to 86400]")] = 300.0,
-    end: Annotated[bool, Parameter(negative="", help="Take new work again.")] = False,
+    end: Annotated[bool, Parameter(help="Take new work again.")] = False,
     reason: Reason = None,
 ) -> int:
     check_range("--wait", wait, 0, 86_400)
@@ -91,14 +90,7 @@ def drain(
 async def drain_scope(
     settings: Settings, url: str, scope: str, wait: float, end: bool, reason: str | None = None
 ) -> int:
-    """Begins a drain and waits for the work in progress, or ends a drain; returns the exit code.
-
-    Args:
-        url: of the store.
-
-    Raises:
-        CommandFailed: the store cannot be used, or no process is in the scope.
-    """
+    """Begins a drain and waits for the work in progress, or ends a drain; returns the exit code."""
     store = await open_store(url, settings.redis_timeout_ms)
     try:
         by = operator(store, settings, reason)
@@ -210,7 +202,6 @@ async def until_nothing(in_progress: Callable[[], Awaitable[str]], settled: floa
     Args:
         in_progress: describes the work in progress; '': there is none.
         settled: seconds after which all processes have noticed the drain.
-        wait: how long to wait, in seconds.
         ends: how the remaining work will end.
 
     Raises:

@@ -42,7 +42,7 @@ def events(
     loaded: LoadedSettings,
     *,
     project: Annotated[str, Parameter(help="The project.")] = DEFAULT_PROJECT,
-    follow: Annotated[bool, Parameter(help="Go on with what happens, until interrupted.", negative="")] = False,
+    follow: Annotated[bool, Parameter(help="Go on with what happens, until interrupted.")] = False,
     after: Annotated[
         str | None, Parameter(help=f"A cursor: only what came after it; '{OLDEST}': all that is kept.")
     ] = None,
@@ -54,9 +54,9 @@ def events(
     count: Annotated[
         int | None, Parameter(help="Without --after and --follow: only the last ones; 100 by default. [1 to 100000]")
     ] = None,
-    json: Annotated[bool, Parameter(help="Print one JSON object a line, as the feed has it.", negative="")] = False,
+    json: Annotated[bool, Parameter(help="Print one JSON object a line, as the feed has it.")] = False,
     by_url: ByUrl = AT_STORE,
-) -> int:
+) -> None:
     # Here, because it imports the transport with MCP's SDK, for which other commands would have to wait, too.
     from coordinator.transport.feed.request import read_request
 
@@ -74,7 +74,7 @@ def events(
     last = None if follow or after is not None else count or _COUNT
     if (at := by_url.connection(loaded, project)) is not None:
         at.run(lambda fleet: _show_answers(_answers(fleet, given, begin, follow), last, json))
-        return Exit.OK
+        return
 
     async def show(store: Store) -> None:
         if why := await unwritten(store, project):
@@ -82,19 +82,10 @@ def events(
         await _show(store, asked, follow, last, json)
 
     with_store(loaded, show)
-    return Exit.OK
 
 
 async def _show(store: Store, asked: FeedRequest, follow: bool, last: int | None, as_json: bool) -> None:
-    """Prints events.
-
-    Args:
-        last: only so many, the last ones; None: all.
-
-    Raises:
-        CommandFailed: there is no such id.
-        ToolFailure: the store does not answer.
-    """
+    """Prints events; ``last``: only so many, the last ones."""
     from coordinator.transport.feed.ids import check_ids
 
     reader = FeedReader(store)
@@ -129,7 +120,6 @@ async def _show(store: Store, asked: FeedRequest, follow: bool, last: int | None
 
 
 def _position(items: list[Item], at: Cursor) -> Cursor:
-    """The position after these items."""
     last = next((item for item in reversed(items) if isinstance(item, Event)), None)
     return at if last is None else Cursor(at.project, at.epoch, last.entry)
 

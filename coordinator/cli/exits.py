@@ -6,8 +6,6 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """The exit codes of ``fleet`` commands."""
-
     OK = 0
     FAILED = 1
     """The command ran and failed, or met a defect."""

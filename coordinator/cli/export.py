@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from coordinator.cli.connection import HERE, Connection
-from coordinator.cli.exits import Exit
 from coordinator.interchange.exporting import read_project
 from coordinator.interchange.formats import beads, markdown
 from coordinator.wording import counted, printable
@@ -30,13 +29,13 @@ def export(
         str | None, Parameter(help="Of fleet: its Redis. Default: that of the fleet on the data directory.")
     ] = None,
     at: Connection = HERE,
-) -> int:
+) -> None:
     if format == "fleet":
         # Here, because it imports the store and the toolset, which other formats do not need.
         from coordinator.cli.projects.operating import export_project
 
         asyncio.run(export_project(at, redis_url))
-        return Exit.OK
+        return
     records = at.run(lambda fleet: read_project(fleet, source or format), patience=_PATIENCE_SECONDS)
     shown = printable if sys.stdout.isatty() else _plain
     for line in _MODULES[format].write(records):
@@ -44,7 +43,6 @@ def export(
     if format == "markdown" and (left := sum(1 for one in records if one.notes or one.related)):
         told = "a list of tasks has no notes, nor links that hold nothing back: left out are those of"
         print(f"fleet: {told} {counted(left, 'item')}", file=sys.stderr)
-    return Exit.OK
 
 
 def _plain(line: str) -> str:

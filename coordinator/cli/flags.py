@@ -27,14 +27,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.errors import that_exist
 from coordinator.processes.fleetfile import read_fleet
 from coordinator.processes.sound import sound
-from coordinator.settings import (
-    PROJECT_VARIABLE,
-    URL_VARIABLE,
-    LoadedSettings,
-    Settings,
-    load_settings,
-    redacted,
-)
+from coordinator.settings import PROJECT_VARIABLE, URL_VARIABLE, LoadedSettings, Settings, load_settings, redacted
 from coordinator.settings.fields import Field, bare, fields_of, is_list
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 
@@ -61,7 +54,7 @@ def with_settings(
     listed: Collection[str] = LISTED,
     starts_store: bool = False,
     finds_fleet: bool | None = None,
-) -> Callable[[Callable[Concatenate[LoadedSettings, P], int]], Callable[..., int]]:
+) -> Callable[[Callable[Concatenate[LoadedSettings, P], int | None]], Callable[..., int | None]]:
     """Decorates a command whose first parameter is the ``LoadedSettings``.
 
     Args:
@@ -72,9 +65,6 @@ def with_settings(
         starts_store: whether it may start a Redis of its own if no URL is given; other commands use one that runs.
         finds_fleet: whether its settings say only which fleet it is about (``of_one_fleet``). Default: it gets no
             others than some, with ``redis_url``.
-
-    Raises:
-        SettingsError: (from the command) with everything that is wrong with the settings.
     """
     if finds_fleet is None:
         finds_fleet = only is not None and "redis_url" in only and not starts_store
@@ -82,8 +72,8 @@ def with_settings(
     shown = names & set(listed) if only is None else names
     fields = [field for field in fields_of(Settings) if field.flag is not None and field.name in names]
 
-    def decorate(command: Callable[Concatenate[LoadedSettings, P], int]) -> Callable[..., int]:
-        def run(*args: Any, config: Path | None = None, **kwargs: Any) -> int:
+    def decorate(command: Callable[Concatenate[LoadedSettings, P], int | None]) -> Callable[..., int | None]:
+        def run(*args: Any, config: Path | None = None, **kwargs: Any) -> int | None:
             flags = {field.name: kwargs.pop(field.name, None) for field in fields}
             loaded = sound(load_settings(flags, os.environ, config))
             if finds_fleet:
@@ -141,11 +131,7 @@ def of_one_fleet(loaded: LoadedSettings, takes_url: bool = False) -> LoadedSetti
 
 
 def check_listed(settings: Settings, project: str | Collection[str] | None) -> None:
-    """Checks the project, or projects, of ``--project`` against the setting ``projects``.
-
-    Raises:
-        CommandFailed: the setting closes the list, and one is not on it.
-    """
+    """Checks the project, or projects, of ``--project`` against the setting ``projects``, which may close the list."""
     wanted = (project,) if isinstance(project, str) else project or ()
     for name in wanted if settings.projects else ():
         # The command itself reports malformed names.
@@ -155,11 +141,7 @@ def check_listed(settings: Settings, project: str | Collection[str] | None) -> N
 
 
 def _annotations(fields: list[Field], listed: Collection[str], helps: Mapping[str, str]) -> dict[str, Any]:
-    """``name -> Annotated[str | None, Parameter]``, ``--config`` first.
-
-    Args:
-        helps: what the help says instead of the setting's description.
-    """
+    """``name -> Annotated[str | None, Parameter]``, ``--config`` first; ``helps`` replaces descriptions of settings."""
     group = Group("Settings", help=_note(fields, listed), sort_key=10)
     config = Parameter(
         name="--config",
@@ -175,7 +157,6 @@ def _annotations(fields: list[Field], listed: Collection[str], helps: Mapping[st
             group=group,
             show=field.name in listed,
             metavar=_metavar(field),
-            negative="",
             show_default=False,
         )
         annotations[field.name] = Annotated[bool | None if bare(field.type) is bool else str | None, parameter]

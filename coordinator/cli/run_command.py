@@ -153,7 +153,6 @@ class Stops:
         """The exit code that the signals make: 0 after one, that of shells after more."""
 
     def take(self, number: int) -> None:
-        """A signal has come."""
         self._signals += 1
         if self._signals <= 2:
             self._runner.stop()

@@ -53,7 +53,7 @@ def _more(text: str) -> Parameter:
     return Parameter(show=False, help=text)
 
 
-@Parameter(name="*", group=_SELECTION, negative="")
+@Parameter(name="*", group=_SELECTION)
 @dataclass(frozen=True)
 class Items:
     """The flags that choose items."""
@@ -69,7 +69,7 @@ class Items:
     until_tree: Annotated[Text, Parameter(help="Only items below this one; end when none of them is open.")] = None
 
 
-@Parameter(name="*", group=_LIMITS, negative="")
+@Parameter(name="*", group=_LIMITS)
 @dataclass(frozen=True)
 class Limits:
     """The flags that bound a runner."""
@@ -96,7 +96,7 @@ class Limits:
     drain: Annotated[Text, _more("How long commands may go on when the runner is told to stop. [default: 30s]")] = None
 
 
-@Parameter(name="*", group=_COMMAND, negative="")
+@Parameter(name="*", group=_COMMAND)
 @dataclass(frozen=True)
 class How:
     """The flags about the command and what counts as success."""
@@ -116,7 +116,7 @@ class How:
     instructions: Annotated[Text, _more("File with text that comes first in each prompt.")] = None
 
 
-@Parameter(name="*", group=_WORKSPACE, negative="")
+@Parameter(name="*", group=_WORKSPACE)
 @dataclass(frozen=True)
 class Where:
     """The flags about workspaces and logs."""
@@ -146,12 +146,7 @@ def given(*flags: object) -> dict[str, Any]:
 
 
 def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
-    """The checked options of a runner.
-
-    Raises:
-        CommandFailed: one of them is wrong.
-        CannotStart: the command was not found.
-    """
+    """The checked options of a runner. Raises CannotStart: the command was not found."""
     chosen = {**_DEFAULTS, **flags}
     get = chosen.get
     name = get("preset")
@@ -215,11 +210,7 @@ def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
 
 
 def workspaces_of(flags: Mapping[str, Any], options: Options) -> Workspaces:
-    """Where commands work.
-
-    Raises:
-        CommandFailed: the flags contradict each other.
-    """
+    """Where commands work. Raises CommandFailed: the flags contradict each other."""
     chosen = {**_DEFAULTS, **flags}
     names = ("setup", "before", "after", "teardown")
     setup, before, after, teardown = (chosen.get(name) or "" for name in names)
@@ -248,11 +239,7 @@ def workspaces_of(flags: Mapping[str, Any], options: Options) -> Workspaces:
 
 
 def seconds_of(flag: str, text: str) -> float:
-    """The seconds of a duration such as 90, 15m or 2h.
-
-    Raises:
-        CommandFailed: it is none.
-    """
+    """The seconds of a duration such as 90, 15m or 2h. Raises CommandFailed: it is none."""
     try:
         seconds = milliseconds(text, alone=True) / 1_000
     except ValueError as error:

@@ -23,15 +23,15 @@ def gc(
         str | None, Parameter(help="What work goes into, for branches whose worktree is gone. Default: its branch.")
     ] = None,
     salvage: Annotated[
-        bool, Parameter(negative="", help="Put what is not committed on a ref below refs/fleet/salvage, and remove it.")
+        bool, Parameter(help="Put what is not committed on a ref below refs/fleet/salvage, and remove it.")
     ] = False,
     disposable: Annotated[
-        tuple[str, ...], Parameter(negative="", help="Ignored files not worth keeping, as in 'dist/'; repeatable.")
+        tuple[str, ...], Parameter(help="Ignored files not worth keeping, as in 'dist/'; repeatable.")
     ] = (),
-    dry_run: Annotated[bool, Parameter(negative="", help="Only say what would be done.")] = False,
+    dry_run: Annotated[bool, Parameter(help="Only say what would be done.")] = False,
     state_dir: Annotated[str | None, Parameter(help="The directory that the runners were given.")] = None,
-    json: Annotated[bool, Parameter(negative="", help="Print a list of objects.")] = False,
-) -> int:
+    json: Annotated[bool, Parameter(help="Print a list of objects.")] = False,
+) -> None:
     try:
         repository = Repository(worktree.absolute(), state_of(state_dir), environment_of(os.environ, "fleet", ()))
         chosen = base or repository.default_base()
@@ -53,7 +53,6 @@ def gc(
         print(f"{removed} {would}, {counted(len(findings) - removed, 'kept', 'kept')}")
     else:
         print(f"no worktree or branch of fleet run in {repository.path}")
-    return Exit.OK
 
 
 def _path(finding: Finding) -> str | None:

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from coordinator import __version__
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import print_as
 from coordinator.metrics import slot_is_free
 from coordinator.metrics.slots import owned
 from coordinator.processes.errors import ProcessProblem
@@ -51,16 +51,9 @@ class Status(msgspec.Struct, kw_only=True):
 
 
 @with_settings(only=("data_dir",))
-def status(
-    loaded: LoadedSettings,
-    *,
-    json: Annotated[bool, Parameter(negative="", help="Print as JSON.")] = False,
-) -> int:
+def status(loaded: LoadedSettings, *, json: Annotated[bool, Parameter(help="Print as JSON.")] = False) -> int:
     found = _look(loaded.settings)
-    if json:
-        print_json(found)
-    else:
-        print("\n".join(map(printable, _lines(found))))
+    print_as(found, map(printable, _lines(found)), json)
     if found.well:
         return Exit.OK
     return Exit.FAILED if found.state in ("running", "starting", "stopping") else Exit.STORE_UNREACHABLE

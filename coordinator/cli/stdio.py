@@ -85,11 +85,7 @@ def stdio(
 
 
 def _check(names: tuple[str, ...], project: str) -> None:
-    """Rejects invalid arguments before a store is looked up or started.
-
-    Raises:
-        CommandFailed: these toolsets cannot be served, or no project can have this name.
-    """
+    """Rejects invalid arguments before a store is looked up or started."""
     for sentence in toolset_problems(names):
         raise CommandFailed(f"toolsets: {sentence}", Exit.USAGE)
     if not PROJECT.fullmatch(project):

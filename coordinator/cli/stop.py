@@ -26,7 +26,7 @@ def stop(
             help="Seconds to wait for its end. Default: what its drain, its store and a margin may take. [0 to 86400]"
         ),
     ] = None,
-) -> int:
+) -> None:
     if wait is not None:
         check_range("--wait", wait, 0, 86_400)
     data_dir = Path(loaded.settings.data_dir)
@@ -44,4 +44,3 @@ def stop(
         print(f"the fleet on {data_dir} was killed before (process {fleet.pid}); nothing of it runs")
     else:
         print(f"no fleet runs on {data_dir}")
-    return Exit.OK

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -26,6 +27,27 @@ def print_json(value: Any, indent: int = 2) -> None:
         for one, other in zip(text, taken, strict=True)
     )
     print("".join(escaped))
+
+
+def print_as(value: Any, lines: Iterable[str], as_json: bool) -> None:
+    """Prints a value as JSON, or what it says to people, line by line."""
+    if as_json:
+        print_json(value)
+        return
+    for line in lines:
+        print(line)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
+    """Lines with the cells of rows below each other.
+
+    Args:
+        right: the columns whose cells end below each other; those of the others begin there.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        pairs = enumerate(zip(row, widths, strict=True))
+        yield "  ".join(cell.rjust(width) if n in right else cell.ljust(width) for n, (cell, width) in pairs).rstrip()
 
 
 def operator() -> str:

@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +15,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import aligned, print_as
 from coordinator.identity.callers import token_edit
 from coordinator.identity.callers.permissions import EVERYTHING, OPERATE, READ, vocabulary
 from coordinator.identity.callers.token_file import (
@@ -36,8 +37,7 @@ _NEVER = "never"
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS},64}}\Z")
 
 _File = Annotated[
-    Path | None,
-    Parameter(name="--file", help="The token file. Default: the setting auth.tokens.", metavar="FILE"),
+    Path | None, Parameter(name="--file", help="The token file. Default: the setting auth.tokens.", metavar="FILE")
 ]
 
 _Expires = Annotated[
@@ -51,26 +51,22 @@ def create(
     id: Annotated[str, Parameter(help="Whose token it is: the actor id that ownership counts on.")],
     *,
     kind: Annotated[Kind, Parameter(help="What the actor is.")] = "subagent",
-    role: Annotated[
-        tuple[str, ...], Parameter(help="A role of the caller; may be given more than once.", negative="")
-    ] = (),
+    role: Annotated[tuple[str, ...], Parameter(help="A role of the caller; may be given more than once.")] = (),
     permission: Annotated[
         tuple[str, ...],
         Parameter(
             help="What it permits: a toolset (items), the reading of one (items.read), '*', 'workflow', "
             "'workflow.admin', 'items.admin', 'operate' (which '*' does not include), or a tool or connection that "
-            "steps may use; may be given more than once. Default: what the setting auth.default_permissions says.",
-            negative="",
+            "steps may use; may be given more than once. Default: what the setting auth.default_permissions says."
         ),
     ] = (),
     project: Annotated[
-        tuple[str, ...],
-        Parameter(help="A project that it is for; may be given more than once. Default: all.", negative=""),
+        tuple[str, ...], Parameter(help="A project that it is for; may be given more than once. Default: all.")
     ] = (),
     expires: _Expires = "90d",
     note: Annotated[str, Parameter(help="Anything, for people who read the file.")] = "",
     file: _File = None,
-) -> int:
+) -> None:
     path = _path(loaded, file)
     token = new_token()
     now = _now()
@@ -98,7 +94,6 @@ def create(
             told = f"fleet: note: {name!r} opens no toolset; it lets steps use a tool or a connection of that name"
             print(f"{told} (toolsets: {', '.join(TOOLSETS)})", file=sys.stderr)
     _print_new(token, entry, path)
-    return Exit.OK
 
 
 @with_settings(only=())
@@ -108,7 +103,7 @@ def replace(
     *,
     expires: _Expires = "90d",
     file: _File = None,
-) -> int:
+) -> None:
     path = _path(loaded, file)
     token, now = new_token(), _now()
     ends = _moment(expires, now)
@@ -121,11 +116,7 @@ def replace(
         if old is None:
             raise CommandFailed(f"no token in {path} has the key {key!r}; `fleet token list` shows them")
         fresh = msgspec.structs.replace(
-            old,
-            sha256=digest_of(token.encode()).hex(),
-            expires=ends,
-            created=now,
-            replaces=(*old.replaces, old.key),
+            old, sha256=digest_of(token.encode()).hex(), expires=ends, created=now, replaces=(*old.replaces, old.key)
         )
         return old, fresh
 
@@ -136,7 +127,6 @@ def replace(
     _print_new(token, entry, path)
     told = f"it has the place of {entry.replaces[-1]}, which is good until you revoke it"
     print(f"fleet: note: {told}: fleet token revoke {entry.replaces[-1]}", file=sys.stderr)
-    return Exit.OK
 
 
 @with_settings(only=())
@@ -145,17 +135,13 @@ def show(
     *,
     format: Annotated[Literal["table", "json"], Parameter(help="Shape of the output.")] = "table",
     file: _File = None,
-) -> int:
+) -> None:
     try:
         entries = read_tokens(_path(loaded, file))[0].tokens
     except TokenFileError as error:
         raise CommandFailed(str(error)) from None
-    if format == "json":
-        rows = [{"key": entry.key, **msgspec.to_builtins(entry)} for entry in entries]
-        print_json(rows)
-    else:
-        print("\n".join(_table(entries, _now())))
-    return Exit.OK
+    rows = [{"key": entry.key, **msgspec.to_builtins(entry)} for entry in entries]
+    print_as(rows, _table(entries, _now()), format == "json")
 
 
 @with_settings(only=())
@@ -164,7 +150,7 @@ def revoke(
     name: Annotated[str, Parameter(help="The key of one token, as `fleet token list` shows it, or an id.")],
     *,
     file: _File = None,
-) -> int:
+) -> None:
     path = _path(loaded, file)
 
     def doomed(entry: TokenEntry) -> bool:
@@ -178,7 +164,6 @@ def revoke(
         raise CommandFailed(f"no token in {path} has the key or the id {name!r}; `fleet token list` shows them")
     for entry in removed:
         print(f"revoked {entry.key} of {entry.id}")
-    return Exit.OK
 
 
 def _is_key(text: str, entry: TokenEntry) -> bool:
@@ -205,11 +190,7 @@ def _path(loaded: LoadedSettings, file: Path | None) -> Path:
 
 
 def _moment(text: str, now: dt.datetime) -> dt.datetime | None:
-    """When a token expires.
-
-    Raises:
-        CommandFailed: the text does not say when, or a time that has passed.
-    """
+    """When a token expires. Raises CommandFailed: the text does not say when, or a time that has passed."""
     if text == _NEVER:
         return None
     with contextlib.suppress(ValueError):
@@ -247,7 +228,7 @@ def _explained(message: str) -> str:
     return f"{_FLAGS.get(name, name)} must be {allowed(name)}"
 
 
-def _table(entries: tuple[TokenEntry, ...], now: dt.datetime) -> list[str]:
+def _table(entries: tuple[TokenEntry, ...], now: dt.datetime) -> Iterator[str]:
     rows = [("KEY", "ID", "KIND", "PERMISSIONS", "PROJECTS", "ROLES", "EXPIRES")]
     for entry in entries:
         until = entry.expires.strftime("%Y-%m-%d %H:%M%z").replace("+0000", "Z") if entry.expires else _NEVER
@@ -258,8 +239,7 @@ def _table(entries: tuple[TokenEntry, ...], now: dt.datetime) -> list[str]:
         if entry.replaces:
             until += f" (replaces {' '.join(entry.replaces)})"
         rows.append((entry.key, entry.id, entry.kind, permissions, projects, " ".join(entry.roles) or "-", until))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return aligned(rows)
 
 
 def _now() -> dt.datetime:

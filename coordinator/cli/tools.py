@@ -28,7 +28,7 @@ def tools(
         Literal["markdown", "json"],
         Parameter(help="'json' has the full schemas, as tools/list gives them with output_schemas full."),
     ] = "markdown",
-) -> int:
+) -> None:
     known = described_toolsets()
     if not toolset:
         for name, found in known.items():
@@ -39,7 +39,6 @@ def tools(
         print_json(as_json(known[toolset]))
     else:
         print("\n".join(as_markdown(known[toolset])))
-    return Exit.OK
 
 
 def as_json(toolset: Toolset) -> Json:
@@ -53,19 +52,12 @@ def as_json(toolset: Toolset) -> Json:
 
 
 def as_markdown(toolset: Toolset) -> Iterator[str]:
-    """The page, line by line."""
-    yield f"# {toolset.title}: the toolset `{toolset.name}`"
-    yield ""
-    yield toolset.instructions
-    yield ""
-    yield "| Tool | | What it does |"
-    yield "| --- | --- | --- |"
+    yield from (f"# {toolset.title}: the toolset `{toolset.name}`", "", toolset.instructions, "")
+    yield from ("| Tool | | What it does |", "| --- | --- | --- |")
     for tool in toolset.tools:
         yield f"| [{tool.name}](#{tool.name}) | {_behaviour(tool)} | {_first_sentence(tool.description)} |"
     if toolset.resources:
-        yield ""
-        yield "| Resource | What it is |"
-        yield "| --- | --- |"
+        yield from ("", "| Resource | What it is |", "| --- | --- |")
         for resource in toolset.resources:
             yield f"| `{resource.uri}` | {resource.description} |"
     yield ""
@@ -80,11 +72,7 @@ def as_markdown(toolset: Toolset) -> Iterator[str]:
 
 
 def _tool(tool: Tool, examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield ""
-    yield f"## {tool.name}"
-    yield ""
-    yield tool.description
-    yield ""
+    yield from ("", f"## {tool.name}", "", tool.description, "")
     schema = input_schema(tool.arguments)
     if rows := list(_arguments(schema, schema, "", ())):
         yield from (f"| {' | '.join(row)} |" for row in (_CELLS, ["---"] * len(_CELLS), *rows))
@@ -108,14 +96,9 @@ def _own(member: Json) -> Json:
 
 
 def _blocks(title: str, values: Sequence[Any]) -> Iterator[str]:
-    """JSON examples under a title."""
     for position, value in enumerate(values):
-        yield ""
-        yield "or:" if position else f"{title}:"
-        yield ""
-        yield "```json"
-        yield msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-        yield "```"
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        yield from ("", "or:" if position else f"{title}:", "", "```json", text, "```")
 
 
 def _behaviour(tool: Tool) -> str:

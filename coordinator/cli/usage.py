@@ -11,7 +11,7 @@ from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import aligned, print_as
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
@@ -29,9 +29,9 @@ def usage(
     *,
     by: Annotated[Literal["item", "agent", "model", "day"], Parameter(help="What to sum by.")] = "item",
     limit: Annotated[int, Parameter(help="How many lines. [1 to 1000]")] = 50,
-    json: Annotated[bool, Parameter(negative="", help="Print as JSON.")] = False,
+    json: Annotated[bool, Parameter(help="Print as JSON.")] = False,
     project: Annotated[str, Parameter(help="The project.")] = DEFAULT_PROJECT,
-) -> int:
+) -> None:
     check_range("--limit", limit, 1, 1000)
 
     async def read(store: Store) -> UsageReport:
@@ -41,20 +41,14 @@ def usage(
         return found
 
     found = with_store(loaded, read)
-    if json:
-        print_json(found)
-    else:
-        print("\n".join(_lines(found, project)))
-    return Exit.OK
+    print_as(found, _lines(found, project), json)
 
 
 def _lines(found: UsageReport, project: str) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [("cost", "tokens", "in", "cached", "out", "time", found.by)]
     rows += [(*_cells(row.sum), _name(row, found.by)) for row in found.rows]
     rows.append((*_cells(found.total), f"project {project}"))
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]) - 1)]
-    for row in rows:
-        yield "  ".join((*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]))
+    yield from aligned(rows, right=range(len(rows[0]) - 1))
     if len(found.rows) < found.count:
         yield f"first {len(found.rows)} of {found.count}"
 

@@ -35,13 +35,13 @@ def show_list(
     loaded: LoadedSettings,
     *,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print the list.")] = "text",
-) -> int:
+) -> None:
     webhooks = loaded.settings.webhooks or {}
     if not webhooks:
         print("fleet: the settings have no webhooks; is --config that of the fleet?", file=sys.stderr)
         if format == "json":
             print_json([])
-        return Exit.OK
+        return
 
     async def read(store: Store) -> list[dict[str, Any]]:
         records = await WebhookRecords(store).read(list(webhooks))
@@ -51,12 +51,11 @@ def show_list(
     rows = with_store(loaded, read)
     if format == "json":
         print_json(rows)
-        return Exit.OK
+        return
     width = max(map(len, webhooks))
     for row in rows:
         facts = [f"{word} {row[key]}" for key, word in _FACTS.items() if row.get(key)]
         print(printable(f"{row['name']:{width}}  {row['state']:8}  {row['project']}  {'; '.join(facts)}".rstrip()))
-    return Exit.OK
 
 
 _FACTS = {
@@ -73,7 +72,7 @@ _WHY = {"": "", "gone": "its receiver answered 410", "failing": "it failed for 5
 
 
 @with_settings(only=STORE_SETTINGS)
-def test(loaded: LoadedSettings, name: Name) -> int:
+def test(loaded: LoadedSettings, name: Name) -> None:
     one = _named(loaded, name)
     given = _secret(name, one)
 
@@ -93,24 +92,21 @@ def test(loaded: LoadedSettings, name: Name) -> int:
     if outcome.kind != "delivered":
         raise CommandFailed(f"{name}: {outcome.error}")
     print(f"{name}: the receiver answered with status {outcome.status} after {seconds * 1000:.0f} ms")
-    return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
-def pause(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> int:
+def pause(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> None:
     before = _switched(loaded, name, "paused", reason)
     print(f"{name} was paused already" if before == "paused" else f"{name} is paused")
-    return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
-def resume(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> int:
+def resume(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> None:
     print(f"{name} was {_switched(loaded, name, 'active', reason)} and goes on")
-    return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
-def rotate(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> int:
+def rotate(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> None:
     one = _named(loaded, name)
     given = _secret(name, one)
 
@@ -133,7 +129,6 @@ def rotate(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> int:
         f"signed with the earlier secret, too. Put the new one into {where} as well.",
         file=sys.stderr,
     )
-    return Exit.OK
 
 
 def _named(loaded: LoadedSettings, name: str) -> Webhook:

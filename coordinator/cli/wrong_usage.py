@@ -54,11 +54,7 @@ def sentence(error: CycloptsError, app: App) -> str:
 
 
 def unknown_option(name: str, app: App, arguments: Sequence[str]) -> str:
-    """The same for an option that a command took for something else, as for the name of a program.
-
-    Args:
-        arguments: the command line, or the command's name.
-    """
+    """The same for an option that a command took for something else, as for the name of a program."""
     _, apps, _ = app.parse_commands(list(arguments))
     return _option(name, apps[-1].assemble_argument_collection())
 

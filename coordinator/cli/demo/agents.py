@@ -22,8 +22,6 @@ _LAST_SECONDS = 20.0
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What was asked for."""
-
     source: Source
     agents: int
     trees: int
@@ -67,7 +65,6 @@ class Agents(Observer):
         self.unanswered[failure.reason] += 1
 
     def start(self) -> None:
-        """Lets them loose."""
         self._lives = [asyncio.create_task(self._live(number + 1)) for number in range(self._asked.agents)]
 
     async def stop(self) -> None:

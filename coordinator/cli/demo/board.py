@@ -84,7 +84,6 @@ class Board:
         self._ended = 0
 
     def apply(self, events: Iterable[Event]) -> None:
-        """Takes events into account."""
         for event in events:
             if event.kind == "claim":
                 self._claim(event)

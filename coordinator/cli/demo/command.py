@@ -59,7 +59,6 @@ def demo(
     chaos: Annotated[
         bool,
         Parameter(
-            negative="",
             help="Kill front-ends with SIGKILL while the agents work. A fleet of the demo's own then has "
             f"{_CHAOS_FRONTENDS} of them, unless --frontends says otherwise.",
         ),

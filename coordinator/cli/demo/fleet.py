@@ -32,8 +32,6 @@ _LOG = "fleet.log"
 
 
 class Target(NamedTuple):
-    """The fleet that the demo uses."""
-
     base_url: str
     redis_url: str
     """Contains the password, so it is never shown."""
@@ -69,11 +67,7 @@ def running(settings: Settings, url: str | None) -> Target | None:
 
 @asynccontextmanager
 async def own(settings: Settings) -> AsyncIterator[Target]:
-    """A fleet on a free port, on the given Redis or else with data of its own, which are gone afterwards.
-
-    Raises:
-        CommandFailed: it does not start.
-    """
+    """A fleet on a free port, on the given Redis or else with data of its own, which are gone afterwards."""
     data_dir = Path(tempfile.mkdtemp(prefix="fleet-demo-"))
     redis_url = given_url(settings)
     try:

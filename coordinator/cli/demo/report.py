@@ -23,7 +23,6 @@ def facts(
         differences: what the audit found: items that were not done once, indexes and counters that do not agree with
             the items.
         failures: what else went wrong: agents that ended, work that stood still.
-        more: what was asked for.
     """
     return {
         "ok": not failures and not differences,
@@ -47,7 +46,6 @@ def latency(samples: Sequence[float]) -> dict[str, float]:
 
 
 def text(report: Mapping[str, Any]) -> Iterator[str]:
-    """The report, line by line."""
     many = f" in {report['trees']} trees" if report["trees"] > 1 else ""
     rate = report["steps_done"] / (report["seconds"] or 1)
     yield (

@@ -202,11 +202,7 @@ async def _opened(url: str) -> AsyncIterator[Store]:
 
 
 async def _name(url: str, given: str | None) -> str:
-    """The given name, or one that nobody else has; in a cluster that of a project on a shard that answers.
-
-    Raises:
-        CommandFailed: the store does not answer.
-    """
+    """The given name, or one that nobody else has; in a cluster that of a project on a shard that answers."""
     async with _opened(url) as store:
         if given is not None:
             return given

@@ -30,8 +30,6 @@ _HOLDS_BACK = ("done", "blocked", "statusLabel", "notBefore", "recurs", "require
 
 
 class Source(NamedTuple):
-    """Something to work on."""
-
     name: str
     plan: dict[str, Any]
     notes: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from coordinator.cli.commands import COMMANDS
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import print_as
 from coordinator.doctor import alerts, host
 from coordinator.doctor.alerts import read_gauges
 from coordinator.doctor.findings import lines_of
@@ -30,7 +30,7 @@ from coordinator.store.checks.identity import identity_file
 def doctor(
     loaded: LoadedSettings,
     *,
-    verbose: Annotated[bool, Parameter(negative="", help="Also print the checks that pass.")] = False,
+    verbose: Annotated[bool, Parameter(help="Also print the checks that pass.")] = False,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print what was found.")] = "text",
 ) -> int:
     findings = list(host.check(loaded.settings))
@@ -49,11 +49,7 @@ def doctor(
         raise store_failed(error) from None
     findings += alerts.check(gauges(), findings)
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
-    if format == "json":
-        print_json(shown)
-    else:
-        for line in lines_of(shown):
-            print(line)
+    print_as(shown, lines_of(shown), format == "json")
     return Exit.FAILED if any(finding.verdict in ("warns", "fails") for finding in findings) else Exit.OK
 
 

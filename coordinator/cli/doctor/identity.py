@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import print_as
 from coordinator.doctor.findings import Finding, lines_of
 from coordinator.doctor.identity import check_sources, check_token
 from coordinator.processes.errors import ProcessProblem
@@ -32,16 +32,13 @@ def identity(
     actor: Annotated[str, Parameter(help="The id of the actor that would present the token.", metavar="ID")] = "",
     issuer: Annotated[
         tuple[str, ...],
-        Parameter(help="A did:web issuer to look at, beside those of did_allowlist.", metavar="DID", negative=""),
+        Parameter(help="A did:web issuer to look at, beside those of did_allowlist.", metavar="DID"),
     ] = (),
     format: Annotated[Literal["text", "json"], Parameter(help="How to print what was found.")] = "text",
 ) -> int:
     text = _read_token(token) if token is not None else None
     findings = asyncio.run(_collect(loaded.settings, text, actor, issuer))
-    if format == "json":
-        print_json(findings)
-    else:
-        print("\n".join(lines_of(findings)))
+    print_as(findings, lines_of(findings), format == "json")
     return Exit.FAILED if any(finding.verdict == "fails" for finding in findings) else Exit.OK
 
 

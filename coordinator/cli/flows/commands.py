@@ -53,7 +53,7 @@ def show_list(
         Parameter(help="Shape of the output; 'auto' is a table on a terminal, else plain lines."),
     ] = "auto",
     by_url: ByUrl = AT_STORE,
-) -> int:
+) -> None:
     check_range("--limit", limit, 1, 10_000)
 
     async def found(store: Store) -> tuple[FlowList, str]:
@@ -78,7 +78,6 @@ def show_list(
         print(f"fleet: more than {limit} workflow{'s' * (limit > 1)}; --limit shows more", file=sys.stderr)
     elif listed.before:
         print(f"workflows older than {listed.before} were not searched", file=sys.stderr)
-    return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -91,7 +90,7 @@ def show(
         Literal["tree", "mermaid", "json"],
         Parameter(help="'tree' draws the graph, 'mermaid' prints it as a Mermaid flowchart."),
     ] = "tree",
-) -> int:
+) -> None:
     async def found(store: Store) -> FlowRecord:
         return known(await FlowStore(store, loaded.settings).get(project, id), "workflow", id, project)
 
@@ -99,7 +98,7 @@ def show(
     flow = unpack(record.spec).flow
     if format == "json":
         print_json(_described(record))
-        return Exit.OK
+        return
     # Imported here: only drawings need rich.
     from rich.console import Console
 
@@ -113,7 +112,6 @@ def show(
         with console.capture() as capture:
             console.print(tree(record, flow))
         print("\n".join(line.rstrip() for line in capture.get().splitlines()))
-    return Exit.OK
 
 
 async def _told(fleet: Fleet, most: int, status: str | None, name: str) -> FlowList:
@@ -143,7 +141,7 @@ def cancel(
     reason: Reason = None,
     project: Project = DEFAULT_PROJECT,
     by_url: ByUrl = AT_STORE,
-) -> int:
+) -> None:
     if (at := by_url.connection(loaded, project)) is not None:
         if reason is not None:
             raise CommandFailed("--reason: is kept in the store, and does not go with --url", Exit.USAGE)
@@ -152,7 +150,6 @@ def cancel(
         with counted_by_fleet(loaded.settings):
             _act(loaded, id, reason, lambda by: cancel_flow(by, project, id))
     print(f"workflow {id} is cancelled")
-    return Exit.OK
 
 
 async def _cancelled(fleet: Fleet, id: int) -> Result:
@@ -162,24 +159,21 @@ async def _cancelled(fleet: Fleet, id: int) -> Result:
 
 
 @with_settings(only=STORE_SETTINGS)
-def pause(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> int:
+def pause(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> None:
     _act(loaded, id, reason, lambda by: pause_flow(by, project, id))
     print(f"workflow {id} is paused: running steps continue, no other step starts")
-    return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
-def resume(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> int:
+def resume(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> None:
     _act(loaded, id, reason, lambda by: pause_flow(by, project, id, resume=True))
     print(f"workflow {id} is resumed")
-    return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
-def retry(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> int:
+def retry(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> None:
     facts = _act(loaded, id, reason, lambda by: retry_flow(by, project, id)).facts
     print(f"workflow {id} was {facts['status']} and runs again: {counted(facts['steps'], 'step')}")
-    return Exit.OK
 
 
 def _act(loaded: LoadedSettings, id: int, reason: str | None, act: Callable[[Operator], Awaitable[Result]]) -> Result:

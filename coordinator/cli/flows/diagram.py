@@ -76,7 +76,6 @@ def time_of(ms: int | None) -> str:
 
 
 def status(row: FlowRow) -> Text:
-    """A workflow's status in its colour."""
     return Text(row.status, style=_STATUS_STYLES[row.status])
 
 

@@ -49,9 +49,9 @@ def audit(
     correlation: Annotated[str, Parameter(help="Only what belongs to this start or submit.")] = "",
     type: Annotated[str, Parameter(help="Only events whose type begins with this.")] = "",
     count: Annotated[int, Parameter(help="At most so many, the last ones. [1 to 100000]")] = 100,
-    follow: Annotated[bool, Parameter(help="Go on with what happens, until interrupted.", negative="")] = False,
+    follow: Annotated[bool, Parameter(help="Go on with what happens, until interrupted.")] = False,
     format: Format = "text",
-) -> int:
+) -> None:
     check_range("--count", count, 1, 100_000)
 
     def wanted(entry: AuditEntry) -> bool:
@@ -81,7 +81,6 @@ def audit(
                 await asyncio.sleep(_FOLLOW_SECONDS)
 
     _with_store(loaded, show)
-    return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -91,7 +90,7 @@ def approvals(
     project: Project = DEFAULT_PROJECT,
     queue: Annotated[str, Parameter(help="Only those of this queue.")] = "",
     format: Format = "text",
-) -> int:
+) -> None:
     async def still_open(store: Store) -> list[PendingApproval]:
         found = await AuditStore(store, loaded.settings).open_approvals(project)
         if not found:
@@ -107,11 +106,10 @@ def approvals(
         else:
             asked = f"asked by {printable(one.requester)}" + (", who must not answer" if one.distinct else "")
             print(f"{one.id}  {iso(one.asked_at)}  {one.queue}  {one.definition} {one.workflow}  {asked}")
-    return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
-def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
+def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> None:
     people = Principal(roles=(HUMAN,))
 
     async def show(store: Store) -> None:
@@ -124,7 +122,6 @@ def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_
         print_json(shown)
 
     _with_store(loaded, show)
-    return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -135,12 +132,10 @@ def resolve(
     *,
     project: Project = DEFAULT_PROJECT,
     by: Annotated[str, Parameter(help="Who answers, for the record; default: the user at the terminal.")] = "",
-    role: Annotated[
-        tuple[str, ...], Parameter(help="A role beside 'human'; may be given more than once.", negative="")
-    ] = (),
+    role: Annotated[tuple[str, ...], Parameter(help="A role beside 'human'; may be given more than once.")] = (),
     arguments: Annotated[str, Parameter(help="Arguments of the transition, as a JSON object.")] = "{}",
     reason: Reason = None,
-) -> int:
+) -> None:
     try:
         given = msgspec.json.decode(arguments, type=dict[str, Any])
     except msgspec.MsgspecError as error:
@@ -151,7 +146,6 @@ def resolve(
         raise CommandFailed(printable(result.said))
     facts = result.facts
     print(f"{facts['workflow']} is in state {facts['state']!r} now, version {facts['version']}")
-    return Exit.OK
 
 
 async def _hint(store: Store, project: str) -> None:

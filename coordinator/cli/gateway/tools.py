@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import print_json
@@ -25,9 +24,9 @@ _WIDEST = 60
 def tools(
     loaded: LoadedSettings,
     *,
-    left_out: Annotated[bool, Parameter(negative="", help="Those that are not offered, and why.")] = False,
-    json: Annotated[bool, Parameter(negative="", help="Print a list of objects.")] = False,
-) -> int:
+    left_out: Annotated[bool, Parameter(help="Those that are not offered, and why.")] = False,
+    json: Annotated[bool, Parameter(help="Print a list of objects.")] = False,
+) -> None:
     async def read(store: Store) -> Servers:
         return await ServerStore(store).read()
 
@@ -46,7 +45,6 @@ def tools(
         for row in (head, *rows):
             cells = (printable(cell).ljust(width) for cell, width in zip(row.values(), widths, strict=True))
             print("  ".join(cells).rstrip())
-    return Exit.OK
 
 
 def _offered(catalogue: Catalogue) -> Iterator[dict[str, Any]]:

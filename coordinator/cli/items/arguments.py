@@ -21,14 +21,13 @@ FROM_FILE = "'-': from stdin, '@FILE': from a file."
 """What the help says of ``words``."""
 _DIGITS = re.compile(r"[0-9a-fA-F]{4,32}")
 _ID = "UUID or 4 to 32 hex digits of its beginning; '.': the item of FLEET_ITEM_ID."
-AsJson = Annotated[bool, Parameter(negative="", help="Print the tool's answer as JSON.")]
+AsJson = Annotated[bool, Parameter(help="Print the tool's answer as JSON.")]
 Id = Annotated[str, Parameter(help=f"The item: {_ID}", completer=ids)]
 Ids = Annotated[
     str,
     Parameter(
         help=f"Items: {_ID} '-': the first word of each line of stdin. None: '.'.",
         allow_leading_hyphen=True,
-        negative="",
         completer=ids,
     ),
 ]
@@ -42,8 +41,6 @@ def item(text: str, name: str = "ID") -> str:
     """An id as the tools take it.
 
     Args:
-        name: of the argument, as the help page has it.
-
     Raises:
         CommandFailed: it is malformed, or the item of FLEET_ITEM_ID, which is not set; or it is a misspelt flag.
     """
@@ -61,11 +58,7 @@ def item(text: str, name: str = "ID") -> str:
 
 
 def items(texts: tuple[str, ...], name: str = "ID") -> list[str]:
-    """Ids as the tools take them, each once; ``-`` reads stdin, and none at all is ``.``.
-
-    Raises:
-        CommandFailed: as ``item``, or stdin names none.
-    """
+    """Ids as the tools take them, each once; ``-`` reads stdin, and none at all is ``.``."""
     found: list[str] = []
     for text in texts or (".",):
         if text == "-":
@@ -79,11 +72,7 @@ def items(texts: tuple[str, ...], name: str = "ID") -> list[str]:
 
 
 def words(text: str) -> str:
-    """Text of an argument; ``-`` is stdin, ``@FILE`` a file, ``@@`` a text that begins with one ``@``.
-
-    Raises:
-        CommandFailed: it cannot be read.
-    """
+    """Text of an argument; ``-`` is stdin, ``@FILE`` a file, ``@@`` a text that begins with one ``@``."""
     if text == "-":
         return _stdin()
     if text.startswith("@@") or not text.startswith("@"):
@@ -97,7 +86,6 @@ def words(text: str) -> str:
 
 
 def given(**arguments: Any) -> dict[str, Any]:
-    """The arguments that were given."""
     return {name: value for name, value in arguments.items() if value is not None}
 
 

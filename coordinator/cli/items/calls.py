@@ -20,11 +20,7 @@ PAGE = 200
 
 
 async def full_id(fleet: Fleet, id: str) -> str:
-    """The UUID of an item: notes and dependencies take no prefixes.
-
-    Raises:
-        FleetError: there is no such item, or the prefix is that of several.
-    """
+    """The UUID of an item: notes and dependencies take no prefixes."""
     if _UUID.fullmatch(id):
         return id
     found = await fleet.call("query_items", {"operation": "get", "id": id})

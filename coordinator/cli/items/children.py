@@ -20,8 +20,6 @@ _ENDED = "already terminal"
 
 @dataclass
 class Parent:
-    """An item with open children."""
-
     id: str
     title: str
     children: list[dict[str, Any]]
@@ -53,11 +51,7 @@ def is_named(id: str, named: Sequence[str]) -> bool:
 
 
 def asked(parents: Sequence[Parent]) -> bool:
-    """Names open children, and asks whether they are completed, too; False: they are left as they are.
-
-    Raises:
-        CommandFailed: nobody can be asked, or the answer is neither.
-    """
+    """Names open children, and asks whether they are completed, too; False: they are left as they are."""
     for parent in parents:
         print(f"{short(parent.id)}  {printable(parent.title)}: {_counted(parent)}", file=sys.stderr)
         for child in parent.children[:_NAMED]:

@@ -27,7 +27,7 @@ def end_claim(
     id: Id,
     *,
     reason: Annotated[str, Parameter(help="Why: kept in the item's history.")],
-    failed: Annotated[bool, Parameter(negative="", help="Count it as a failed attempt; else as handed back.")] = False,
+    failed: Annotated[bool, Parameter(help="Count it as a failed attempt; else as handed back.")] = False,
     fence: Annotated[int | None, Parameter(help="End only the claim with this fence.")] = None,
     json: AsJson = False,
     project: Annotated[str, Parameter(help="The project of the item.")] = DEFAULT_PROJECT,

@@ -22,11 +22,7 @@ CLEARED = {one.options[0].removeprefix("--"): one.name for one in FIELDS if one.
 
 
 def _with_options(fields: Iterable[Field], said: Callable[[Flag], str]) -> Callable[[type[T]], type[T]]:
-    """Decorates a class that takes keywords: these are the options of some fields, by attribute, and then its own.
-
-    Args:
-        said: what the help says of an option.
-    """
+    """Decorates a class that takes keywords: these are the options of some fields, by attribute, and then its own."""
     found = [_option(one, flag, said(flag)) for one in fields if (flag := one.flag)]
 
     def decorate(options: type[T]) -> type[T]:
@@ -42,7 +38,7 @@ def _with_options(fields: Iterable[Field], said: Callable[[Flag], str]) -> Calla
         init.__signature__ = inspect.Signature([*found, *own])  # type: ignore[attr-defined]
         init.__annotations__ = {one.name: one.annotation for one in [*found, *own]}
         made.__init__ = init
-        return Parameter(name="*", negative="")(options)
+        return Parameter(name="*")(options)
 
     return decorate
 
@@ -67,11 +63,7 @@ class _Options:
         self._options = options
 
     def given(self) -> dict[str, Any]:
-        """Those that are given, as the tools take them.
-
-        Raises:
-            CommandFailed: an id is malformed, a text cannot be read, or a form is wrong.
-        """
+        """Those that are given, as the tools take them."""
         found = [(one, self._options.get(one.attribute)) for one in FIELDS]
         return {one.name: _value(one, value) for one, value in found if value is not None and value is not False}
 

@@ -37,12 +37,12 @@ def plan(
     parent: Annotated[str | None, Parameter(help="The item to put the tree below.", completer=ids)] = None,
     again: Annotated[
         bool,
-        Parameter(negative="", help="Make another tree although the plan was made before; an unfinished one goes."),
+        Parameter(help="Make another tree although the plan was made before; an unfinished one goes."),
     ] = False,
-    dry_run: Annotated[bool, Parameter(negative="", help="Change nothing; show what would be made.")] = False,
+    dry_run: Annotated[bool, Parameter(help="Change nothing; show what would be made.")] = False,
     json: AsJson = False,
     at: Connection = HERE,
-) -> int:
+) -> None:
     text = _text(file, format)
     try:
         found = read(text)
@@ -71,27 +71,22 @@ def plan(
     root, made = at.run(act, patience=_PATIENCE_SECONDS)
     if json:
         print_json({"made": bool(made), "id": root or None, "ids": made})
-        return Exit.OK
+        return
     told = f"{counted(len([*found.root.all()]), 'item')}, {counted(len(found.edges), 'dependency', 'dependencies')}"
     if root and not made:
         print(f"{short(root)}  was made before from this plan: {printable(found.root.fields['title'])}")
         print("fleet: nothing is made; --again makes another tree of it", file=sys.stderr)
-        return Exit.OK
+        return
     titles = {one.ref: printable(one.fields["title"]) for one in found.root.all()}
     waits: dict[str, list[str]] = {}
     for one, other in found.edges:
         waits.setdefault(other, []).append(titles[one])
     print("\n".join(_lines(found.root, made, waits, 0)))
     print(f"fleet: {told}{'' if made else ' would be made'}", file=sys.stderr)
-    return Exit.OK
 
 
 def _text(file: str, format: str | None) -> Text:
-    """The plan as it is written.
-
-    Raises:
-        CommandFailed: it cannot be read.
-    """
+    """The plan as it is written. Raises CommandFailed: it cannot be read."""
     try:
         if file == "-":
             return Text.from_stream(sys.stdin.buffer, "stdin", format == "markdown")
@@ -117,11 +112,7 @@ def _mark(plan: Plan, parent: str | None) -> str:
 
 
 async def _made(fleet: Fleet, tag: str) -> list[str]:
-    """The roots of the trees that a plan has made, the oldest first.
-
-    Raises:
-        CommandFailed: one of them is not whole.
-    """
+    """The roots of the trees that a plan has made, the oldest first. Raises CommandFailed: one of them is not whole."""
     roots = await _roots(fleet, tag)
     if unfinished := next((root for root in roots if root.get("statusLabel") == UNFINISHED), None):
         raise CommandFailed(

@@ -11,12 +11,11 @@ from cyclopts import Parameter
 
 from coordinator.cli.checks import check_range
 from coordinator.cli.connection import HERE, Connection
-from coordinator.cli.exits import Exit
 from coordinator.cli.items.arguments import AsJson, Id, Role, given, item
 from coordinator.cli.items.calls import PAGE, full_id, pages
 from coordinator.cli.items.options import ANY, EVERYTHING, Filters, Selector
 from coordinator.cli.items.tables import item_line, item_page
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import print_as, print_json
 from coordinator.client import Fleet
 from coordinator.client.held_back import described
 from coordinator.wording import counted, printable
@@ -33,7 +32,7 @@ Limit = Annotated[int, Parameter(help="At most so many. [1 to 100000]")]
 def show_list(
     *,
     role: Annotated[Role | None, Parameter(help="Only in this role; by default all but terminal.")] = None,
-    all: Annotated[bool, Parameter(negative="", help="Terminal ones, too.")] = False,
+    all: Annotated[bool, Parameter(help="Terminal ones, too.")] = False,
     filters: Filters = EVERYTHING,
     claims: Annotated[
         Literal["claimed", "unclaimed", "expired"] | None, Parameter(help="Only with, without or past a claim.")
@@ -42,10 +41,10 @@ def show_list(
     limit: Limit = 50,
     json: AsJson = False,
     at: Connection = HERE,
-) -> int:
+) -> None:
     order = {"sortBy": sort, "sortOrder": "asc" if sort in ("title", "dueAt") else None} if sort else {}
     search = {**filters.given(), **given(role=role, claimStatus=claims, **order)}
-    return _found(at, search, limit, json, terminal=all or role is not None)
+    _found(at, search, limit, json, terminal=all or role is not None)
 
 
 def search(
@@ -56,8 +55,8 @@ def search(
     limit: Limit = 50,
     json: AsJson = False,
     at: Connection = HERE,
-) -> int:
-    return _found(at, {**filters.given(), **given(query=text, role=role)}, limit, json, terminal=True)
+) -> None:
+    _found(at, {**filters.given(), **given(query=text, role=role)}, limit, json, terminal=True)
 
 
 def ready(
@@ -69,7 +68,7 @@ def ready(
     limit: Annotated[int, Parameter(help="At most so many. [1 to 20]")] = 20,
     json: AsJson = False,
     at: Connection = HERE,
-) -> int:
+) -> None:
     check_range("--limit", limit, 1, 20)
     arguments = {**selector.given(), "parents": "after_children", "limit": limit, "includeDetails": True}
     if capabilities is not None:
@@ -77,7 +76,7 @@ def ready(
     answer = at.run(lambda fleet: fleet.call("get_next_item", arguments))
     if json:
         print_json(answer)
-        return Exit.OK
+        return
     for one in answer["recommendations"]:
         print(item_line(one))
     if not answer["recommendations"]:
@@ -85,16 +84,15 @@ def ready(
         print(f"fleet: nothing is ready{f': {why}' if why else _hint(answer)}", file=sys.stderr)
     elif len(answer["recommendations"]) == limit:
         print(f"fleet: the best {limit}; there may be more", file=sys.stderr)
-    return Exit.OK
 
 
 def show(
     id: Id = ".",
     *,
-    history: Annotated[bool, Parameter(negative="", help="With its last 10 transitions.")] = False,
+    history: Annotated[bool, Parameter(help="With its last 10 transitions.")] = False,
     json: AsJson = False,
     at: Connection = HERE,
-) -> int:
+) -> None:
     async def read(fleet: Fleet) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         context = await fleet.call("get_context", {"itemId": item(id), "include": ["item", "notes", "results"]})
         read = {"itemId": context["item"]["id"]}
@@ -113,11 +111,7 @@ def show(
         return context, edges
 
     context, edges = at.run(read)
-    if json:
-        print_json({**context, "dependencies": edges})
-    else:
-        print("\n".join(item_page(context, edges, everything=history)))
-    return Exit.OK
+    print_as({**context, "dependencies": edges}, item_page(context, edges, everything=history), json)
 
 
 def tree(
@@ -127,7 +121,7 @@ def tree(
     limit: Limit = 500,
     json: AsJson = False,
     at: Connection = HERE,
-) -> int:
+) -> None:
     check_range("--depth", depth, 0, 3)
     check_range("--limit", limit, 1, _MOST)
     details = {"includeDetails": True}
@@ -153,7 +147,6 @@ def tree(
         _print_tree(roots, 0)
     if cut:
         print(f"fleet: more than {counted(limit, 'item')}; --limit shows more", file=sys.stderr)
-    return Exit.OK
 
 
 async def _below(
@@ -186,12 +179,8 @@ def _print_tree(items: list[dict[str, Any]], indent: int) -> None:
         _print_tree(one.get("children", []), indent + 1)
 
 
-def _found(at: Connection, filters: dict[str, Any], limit: int, json: bool, *, terminal: bool) -> int:
-    """Prints what a search finds.
-
-    Args:
-        terminal: whether terminal items are shown, too.
-    """
+def _found(at: Connection, filters: dict[str, Any], limit: int, json: bool, *, terminal: bool) -> None:
+    """Prints what a search finds; ``terminal``: terminal items, too."""
     check_range("--limit", limit, 1, _MOST)
     filters = {**filters, "includeDetails": True}
 
@@ -220,7 +209,6 @@ def _found(at: Connection, filters: dict[str, Any], limit: int, json: bool, *, t
         print(f"fleet: no items{hint}", file=sys.stderr)
     elif total > limit:
         print(f"fleet: {limit} of {total} items; --limit shows more", file=sys.stderr)
-    return Exit.OK
 
 
 def _pages_of(fleet: Fleet, filters: dict[str, Any], role: str | None, limit: int) -> AsyncIterator[dict[str, Any]]:

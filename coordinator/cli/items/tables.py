@@ -49,7 +49,6 @@ def paint(text: str, kind: str) -> str:
 
 
 def short(id: str) -> str:
-    """The beginning of an id."""
     return printable(id)[:SHORT]
 
 
@@ -84,7 +83,6 @@ def _fitted(title: str, more: str, used: int) -> str:
 
 
 def block(text: str, indent: str = _INDENT) -> list[str]:
-    """The lines of a long text."""
     return [(indent + printable(line.expandtabs(4))).rstrip() for line in text.splitlines()]
 
 
@@ -96,8 +94,6 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     """A page about an item.
 
     Args:
-        context: the answer of ``get_context`` with the item, its notes and the results of its blockers.
-        edges: its dependencies, with the items at both ends.
         everything: with its last 10 transitions, instead of the last one.
     """
     item: Json = context["item"]
@@ -142,7 +138,6 @@ def _fact(one: Field, value: Any) -> str:
 
 
 def _times(item: Json) -> list[str]:
-    """What an item says about time."""
     facts = [f"not before {item['notBefore']}"] if item.get("notBefore") else []
     if item.get("dueAt"):
         facts.append(f"due {item['dueAt']}" + (f" ({paint('overdue', 'blocked')})" if item.get("overdue") else ""))

@@ -35,7 +35,7 @@ def watch(
     ] = None,
     note: Annotated[str | None, Parameter(help="End when this note is filled.")] = None,
     timeout: Annotated[float, Parameter(help="End after so many seconds, with code 1; 0: never. [0 to 2592000]")] = 0,
-    json: Annotated[bool, Parameter(negative="", help="Print each answer as JSON, one a line.")] = False,
+    json: Annotated[bool, Parameter(help="Print each answer as JSON, one a line.")] = False,
     at: Connection = HERE,
 ) -> int:
     check_range("--timeout", timeout, 0, _MOST_SECONDS)

@@ -34,13 +34,11 @@ async def _recurrence(fleet: Fleet, id: str) -> dict[str, Any]:
 def add(
     title: Annotated[str, Parameter(help="Up to 500 characters.")],
     *,
-    after: Annotated[
-        tuple[str, ...], Parameter(help="Wait for this item; may be given more than once.", negative="")
-    ] = (),
+    after: Annotated[tuple[str, ...], Parameter(help="Wait for this item; may be given more than once.")] = (),
     fields: Fields = NO_FIELDS,
     json: AsJson = False,
     at: Connection = HERE,
-) -> int:
+) -> None:
     spec, named = {"title": title, **fields.given()}, [item(one, "--after") for one in after]
 
     if "cron" not in spec.get("recurs", {"cron": ""}):
@@ -59,7 +57,6 @@ def add(
         print_json(made)
     else:
         print(item_line(made))
-    return Exit.OK
 
 
 def edit(
@@ -69,11 +66,11 @@ def edit(
     fields: Fields = NO_FIELDS,
     clear: Annotated[
         tuple[str, ...],
-        Parameter(help=f"Empty this field; may be given more than once: {', '.join(CLEARED)}.", negative=""),
+        Parameter(help=f"Empty this field; may be given more than once: {', '.join(CLEARED)}."),
     ] = (),
     json: AsJson = False,
     at: Connection = HERE,
-) -> int:
+) -> None:
     change = {**given(title=title), **fields.given()}
     for name in clear:
         if name not in CLEARED:
@@ -98,7 +95,6 @@ def edit(
         print_json(changed)
     else:
         print(f"{short(changed['id'])}  changed")
-    return Exit.OK
 
 
 def note(
@@ -112,10 +108,10 @@ def note(
     phase: Annotated[
         Phase | None, Parameter(help="The phase it belongs to. Default: that of the item, or of the note before.")
     ] = None,
-    delete: Annotated[bool, Parameter(negative="", help="Delete the note.")] = False,
+    delete: Annotated[bool, Parameter(help="Delete the note.")] = False,
     json: AsJson = False,
     at: Connection = HERE,
-) -> int:
+) -> None:
     if (body is not None or delete) and key is None:
         raise CommandFailed("which note? give its key", Exit.USAGE)
     if delete and body is not None:
@@ -131,23 +127,18 @@ def note(
 
     answer = at.run(act)
     if text is None and not delete:
-        return _print_notes(answer["notes"], key, id, json)
+        _print_notes(answer["notes"], key, id, json)
+        return
     if delete and not answer["deleted"]:
         raise CommandFailed(f"there is no note {key!r}")
     if json:
         print_json(answer)
     else:
         print(f"note {printable(str(key))} {'deleted' if delete else 'written'}")
-    return Exit.OK
 
 
 async def write_note(fleet: Fleet, id: str, key: str, body: str, phase: str | None = None) -> dict[str, Any]:
-    """Writes a note, in the phase of the note that it replaces, else of the item's schema, else of the item.
-
-    Raises:
-        FleetError: there is no such item.
-        CommandFailed: the note is refused.
-    """
+    """Writes a note, in the phase of the note that it replaces, else of the item's schema, else of the item."""
     context = await fleet.call("get_context", {"itemId": id})
     found: Role | str = context["item"]["role"]
     if phase is None:
@@ -160,7 +151,7 @@ async def write_note(fleet: Fleet, id: str, key: str, body: str, phase: str | No
     return answer
 
 
-def _print_notes(notes: list[dict[str, Any]], key: str | None, id: str, json: bool) -> int:
+def _print_notes(notes: list[dict[str, Any]], key: str | None, id: str, json: bool) -> None:
     """Prints notes; the body of a single one alone, so that it can be piped."""
     if key is not None:
         notes = [one for one in notes if one["key"] == key]
@@ -172,7 +163,6 @@ def _print_notes(notes: list[dict[str, Any]], key: str | None, id: str, json: bo
         print("\n".join(printable(line.expandtabs(8)) for line in notes[0]["body"].splitlines()))
     else:
         print("\n".join(line for one in notes for line in note_page(one)).strip("\n"))
-    return Exit.OK
 
 
 def dep_add(
@@ -180,10 +170,10 @@ def dep_add(
     blocker: Annotated[str, Parameter(help="What it waits for.", completer=ids)],
     *more: Annotated[str, Parameter(help="What it waits for, too.")],
     unblock_at: Unblock = None,
-    relates: Annotated[bool, Parameter(negative="", help="They only relate to each other: nothing waits.")] = False,
+    relates: Annotated[bool, Parameter(help="They only relate to each other: nothing waits.")] = False,
     json: AsJson = False,
     at: Connection = HERE,
-) -> int:
+) -> None:
     # All of them, or none if one is refused.
     if relates and unblock_at:
         raise CommandFailed("--unblock-at: nothing waits with --relates", Exit.USAGE)
@@ -201,7 +191,6 @@ def dep_add(
     for edge in answer["dependencies"] if not json else ():
         word = "relates to" if relates else "waits for"
         print(f"{short(edge['toItemId'])}  {word} {short(edge['fromItemId'])}")
-    return Exit.OK
 
 
 def dep_rm(
@@ -210,7 +199,7 @@ def dep_rm(
     *,
     json: AsJson = False,
     at: Connection = HERE,
-) -> int:
+) -> None:
     named = (item(id), item(blocker, "BLOCKER"))
 
     async def act(fleet: Fleet) -> int:
@@ -226,18 +215,10 @@ def dep_rm(
         print_json({"deleted": deleted})
     else:
         print(f"{counted(deleted, 'dependency', 'dependencies')} deleted")
-    return Exit.OK
 
 
 async def _connect(fleet: Fleet, edges: list[dict[str, Any]], made: str = "") -> dict[str, Any]:
-    """Creates edges.
-
-    Args:
-        made: the item that was just made for them, for the message.
-
-    Raises:
-        CommandFailed: one is refused.
-    """
+    """Creates edges; ``made`` is the item that was just made for them, for the message."""
     answer: dict[str, Any] = {"dependencies": [], "created": 0}
     for begin in range(0, len(edges), _EDGES):
         part = await fleet.call(

@@ -35,8 +35,8 @@ def top(
         str | None, Parameter(help="Base URL of the metrics; those of the fleet of the data directory if not given.")
     ] = None,
     interval: Annotated[float, Parameter(help="Seconds between two readings. [0.2 to 60]")] = 2.0,
-    once: Annotated[bool, Parameter(negative="", help="Print one interval and end.")] = False,
-) -> int:
+    once: Annotated[bool, Parameter(help="Print one interval and end.")] = False,
+) -> None:
     # Imported here, because importing rich takes long and other commands do not need it.
     from rich.console import Console, RenderableType
     from rich.live import Live
@@ -89,7 +89,6 @@ def top(
                     console.print(shown)
                 if once:
                     break
-    return Exit.OK
 
 
 def _place(fleet: Fleet | None) -> str | None:
@@ -102,11 +101,7 @@ def _configured(settings: Settings) -> str:
 
 
 def _credentials() -> dict[str, str]:
-    """The headers that identify the caller.
-
-    Raises:
-        CommandFailed: the token cannot be sent.
-    """
+    """The headers that identify the caller. Raises CommandFailed: the token cannot be sent."""
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not (token.isascii() and token.isprintable()):
         raise CommandFailed(f"{TOKEN_VARIABLE} holds characters that no token has", Exit.USAGE)
@@ -114,11 +109,7 @@ def _credentials() -> dict[str, str]:
 
 
 def _scrape(client: httpx2.Client, where: str) -> Reading:
-    """One reading of the metrics.
-
-    Raises:
-        CommandFailed: they cannot be read.
-    """
+    """One reading of the metrics. Raises CommandFailed: they cannot be read."""
     try:
         response = client.get(where.rstrip("/") + "/metrics")
         if response.status_code in (401, 403):

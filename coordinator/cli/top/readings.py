@@ -20,11 +20,7 @@ class Reading:
 
 
 def read(text: str, at: float) -> Reading:
-    """Parses an exposition.
-
-    Raises:
-        ValueError: it is malformed.
-    """
+    """Parses an exposition. Raises ValueError: it is malformed."""
     return Reading(at, parse(text))
 
 

@@ -24,6 +24,14 @@ _KEY_LENGTH = 22
 _BUDGETS = 3
 _NEARLY = 0.8
 """The spent share from which on a budget is shown."""
+_COUNTED = {
+    "coordinator_quarantined_items": "quarantined",
+    "coordinator_backoff_items": "in back-off",
+    "coordinator_postponed_items": "not ready before a time",
+    "coordinator_overdue_items": "overdue",
+    "coordinator_agents_waiting": "claims wait for some",
+}
+"""Gauges of the backlog, and what is said of each that is not 0."""
 
 
 def screen(
@@ -139,16 +147,7 @@ def _backlog(interval: Interval) -> str:
         parts.append(f"{left:,.0f} abandoned, the first for {longest}")
     if drains := interval.gauge("coordinator_agent_drains"):
         parts.append(f"{counted(round(drains), 'drain')} of agents")
-    if quarantined := interval.gauge("coordinator_quarantined_items"):
-        parts.append(f"{quarantined:,.0f} quarantined")
-    if in_backoff := interval.gauge("coordinator_backoff_items"):
-        parts.append(f"{in_backoff:,.0f} in back-off")
-    if postponed := interval.gauge("coordinator_postponed_items"):
-        parts.append(f"{postponed:,.0f} not ready before a time")
-    if overdue := interval.gauge("coordinator_overdue_items"):
-        parts.append(f"{overdue:,.0f} overdue")
-    if waiting := interval.gauge("coordinator_agents_waiting"):
-        parts.append(f"{waiting:,.0f} claims wait for some")
+    parts += [f"{count:,.0f} {words}" for name, words in _COUNTED.items() if (count := interval.gauge(name))]
     return ", ".join(parts)
 
 
