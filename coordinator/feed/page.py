@@ -12,7 +12,6 @@ _TABLE = re.compile(r"(?<=\| --- \| --- \| --- \| --- \|\n)(?:\|.*\n)*")
 
 
 def rows() -> str:
-    """The rows of the table."""
     return "".join(f"{_row(name)}\n" for name in NAMES)
 
 

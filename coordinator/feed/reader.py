@@ -243,7 +243,6 @@ class FeedReader:
         followed.watches.setdefault(name, set()).add(watcher)
 
     def unwatch(self, project: str, name: str, watcher: Told) -> None:
-        """Undoes ``watch``."""
         followed = self._followed.get(project)
         if followed is not None and name in followed.watches:
             followed.watches[name].discard(watcher)

@@ -53,8 +53,6 @@ class SubjectSource:
 
 
 class WaitOutcome(NamedTuple):
-    """How a wait ended."""
-
     met: bool
     """False: the time is over, the process stops, or the thing is gone."""
     ms: int

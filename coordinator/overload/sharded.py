@@ -13,7 +13,8 @@ from coordinator.toolsets.tool import Criticality
 
 
 class ShardedAdmission:
-    """What ``Admission`` offers, with one for each shard: calls to one that is away or slow take no room from others.
+    """What ``Admission`` offers, with one for each shard: calls to one that is slow or silent take no room from others.
+    Methods that say nothing else are as those of ``Admission``, and numbers the sums of all shards.
 
     Args:
         shard_of: the number of the shard that has a project; -1: none has it.
@@ -35,14 +36,12 @@ class ShardedAdmission:
         self._of(0)
 
     def configure(self, settings: Overload) -> None:
-        """As ``Admission.configure``."""
         self._settings = settings
         for one in self.shards.values():
             one.configure(settings)
 
     @property
     def draining(self) -> bool:
-        """As ``Admission.draining``."""
         return self._draining
 
     @draining.setter
@@ -52,12 +51,10 @@ class ShardedAdmission:
             one.draining = draining
 
     def probe(self) -> None:
-        """As ``Admission.probe``, for every shard."""
         for one in self.shards.values():
             one.probe()
 
     def enter(self, criticality: Criticality, actor: str, project: str, *, parks: bool = False) -> Ticket | None:
-        """As ``Admission.enter``."""
         shard = self._shard_of(project)
         ticket = self._of(shard).enter(criticality, actor, project, parks=parks)
         if ticket is not None:
@@ -65,18 +62,15 @@ class ShardedAdmission:
         return ticket
 
     async def wait(self, criticality: Criticality, actor: str, project: str) -> Ticket:
-        """As ``Admission.wait``."""
         shard = self._shard_of(project)
         ticket = await self._of(shard).wait(criticality, actor, project)
         ticket.shard = shard
         return ticket
 
     def begins(self, ticket: Ticket) -> None:
-        """As ``Admission.begins``."""
         self._of(ticket.shard).begins(ticket)
 
     def leave(self, ticket: Ticket) -> None:
-        """As ``Admission.leave``."""
         self._of(ticket.shard).leave(ticket)
 
     def turns_away(self, criticality: Criticality) -> int:
@@ -93,22 +87,18 @@ class ShardedAdmission:
 
     @property
     def in_flight(self) -> int:
-        """Calls in progress in the store."""
         return sum(one.in_flight for one in self.shards.values())
 
     @property
     def waiting(self) -> int:
-        """Calls in the queues."""
         return sum(one.waiting for one in self.shards.values())
 
     @property
     def parked(self) -> int:
-        """Calls that wait for an event."""
         return sum(one.parked for one in self.shards.values())
 
     @property
     def most(self) -> int:
-        """The present limits together."""
         return sum(one.most for one in self.shards.values())
 
     def shown(self) -> str:
@@ -117,7 +107,6 @@ class ShardedAdmission:
         return next(state for state in ("closed", "half-open", "open") if state in states)
 
     def report(self) -> None:
-        """As ``Admission.report``, for all shards together."""
         report(self.in_flight, self.most, self.waiting, self.shown())
 
     def _of(self, shard: int) -> Admission:

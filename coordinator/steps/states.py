@@ -37,8 +37,6 @@ _ONGOING = (b"r", b"p")
 
 
 class StateName(NamedTuple):
-    """Names a state."""
-
     connection: str
     project: str
     owner: str

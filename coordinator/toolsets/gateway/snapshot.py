@@ -37,7 +37,6 @@ class Snapshot(NamedTuple):
 
     @property
     def workflow(self) -> Workflow:
-        """Its definition."""
         return self.bundle.definitions[self.instance.definition]
 
     @property

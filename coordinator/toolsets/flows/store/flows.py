@@ -139,8 +139,6 @@ class FlowRow(Struct, frozen=True, kw_only=True):
 
 
 class FlowList(NamedTuple):
-    """The result of a list."""
-
     rows: list[FlowRow]
     before: int = 0
     """Workflows with lower ids were not scanned, because the limit was reached; 0: all were."""

@@ -235,7 +235,6 @@ class Catalogue:
         self.items[listed.id] = listed
 
     def _entry(self, item: CatalogueItem) -> SearchEntry:
-        """The search entry of an item."""
         aliases: Sequence[str] = ()
         text = item.id
         if item.kind == WORKFLOW:
@@ -262,7 +261,6 @@ def _unfit(name: str, tool: ImportedTool) -> str:
 
 
 def _wanted(stated: Import, tool: str) -> bool:
-    """Whether an import wants a tool."""
     return (not stated.include or tool in stated.include) and tool not in stated.exclude
 
 

@@ -52,7 +52,6 @@ class Expression(NamedTuple):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The paths in it."""
         return tuple(operand for operand in (self.left, self.right) if isinstance(operand, Path))
 
 

@@ -43,8 +43,6 @@ is not cut."""
 
 
 class KeptValue(Struct, array_like=True, frozen=True):
-    """A value that is kept whole."""
-
     key: str
     place: int
     """From 1 to ``MOST_KEPT``: what it is stored under."""

@@ -35,8 +35,6 @@ class Scope(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A parsed path."""
-
     root: str
     """A field of ``Scope``; empty if the path begins with none of them."""
     segments: tuple[str | int, ...]

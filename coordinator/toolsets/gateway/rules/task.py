@@ -17,8 +17,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HopTaken(Struct, array_like=True, frozen=True):
-    """A transition that was taken."""
-
     from_state: str
     transition: str
     to_state: str
@@ -194,5 +192,4 @@ def unpacked(text: str) -> Task:
 
 
 def ending_of(text: str | bytes) -> Ending:
-    """How an operation ended."""
     return _ending(text)

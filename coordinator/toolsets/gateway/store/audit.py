@@ -36,8 +36,6 @@ class AuditEntry(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PendingApproval(Struct, array_like=True, frozen=True):
-    """A pending approval."""
-
     id: str
     workflow: str
     definition: str
@@ -69,8 +67,6 @@ class Answered(Struct, array_like=True, frozen=True):
 
 
 class ListedApproval(Answered, array_like=True, frozen=True):
-    """An approval in a list."""
-
     id: str = ""
 
 

@@ -85,7 +85,8 @@ class Discovery:
         """One workflow or capability in full."""
         item = self._backend.catalogue.items.get(args.id)
         if item is None or not sees(self._backend.catalogue, item.id, Principal.of(call.caller)):
-            return rejected(checks.unknown_item(args.id, self._ids(call)), Principal.of(call.caller), self._links)
+            known = [one.id for one in visible(self._backend.catalogue, Principal.of(call.caller))]
+            return rejected(checks.unknown_item(args.id, known), Principal.of(call.caller), self._links)
         summary = _item(item, self._links)
         return discovery.DescribeAnswer(
             id=summary.id,
@@ -126,9 +127,6 @@ class Discovery:
         if name == PROXY:
             more = self._start_links(args.transition)
         return _transition(name, args.transition, places, more)
-
-    def _ids(self, call: Call) -> list[str]:
-        return [one.id for one in visible(self._backend.catalogue, Principal.of(call.caller))]
 
     def _start_links(self, name: str) -> list[Link]:
         listed = self._backend.catalogue.items.get(name)

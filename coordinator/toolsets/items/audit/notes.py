@@ -42,8 +42,6 @@ def _mark(name: str, item: str, key: str) -> Subject:
 
 
 def subject(name: str, note: str) -> Subject:
-    """A note."""
-
     def extra_reads(first: list[Any]) -> list[Read]:
         item, key = first[0]
         return [("HGET", f"{keys.notes.suffix}:{item}", key or "")] if item else []

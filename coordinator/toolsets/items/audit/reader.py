@@ -50,7 +50,6 @@ class Reader:
         return self._pages("SCAN", "MATCH", self.prefix + b"*")
 
     async def members_of_set(self, name: str) -> AsyncIterator[str]:
-        """The members of a set."""
         async for page in self._pages("SSCAN", self.prefix + name.encode()):
             for member in page:
                 yield member.decode()

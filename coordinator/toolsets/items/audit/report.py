@@ -16,8 +16,6 @@ class Difference(NamedTuple):
 
 
 class AuditReport(msgspec.Struct):
-    """The result of an audit."""
-
     items: int = 0
     """How many items it has checked."""
     terminal: int = 0

@@ -20,8 +20,6 @@ def nothing(first: list[Any]) -> list[Read]:
 
 
 class Subject(NamedTuple):
-    """One subject to check."""
-
     key: str
     first: list[Read]
     """The first reads."""

@@ -39,7 +39,6 @@ class Tally:
         return len(self._claimed)
 
     def add(self, item: str, fields: Fields) -> None:
-        """Adds an item."""
         ended = parsed(fields["w"]).role == TERMINAL
         self.terminal += ended
         if "rq" in fields:

@@ -53,8 +53,6 @@ def item_problems(fields: Fields, listed: bool, rank: str | bool) -> Iterator[st
 
 
 class Used(NamedTuple):
-    """An item with usage."""
-
     parent: str
     subtree: Sum
     below: Sum

@@ -88,7 +88,6 @@ def no_id(field: str) -> ToolFailure:
 
 
 def no_such_item(field: str) -> ToolFailure:
-    """The failure for an id that no item has."""
     return ToolFailure("RESOURCE_NOT_FOUND", f"{field}: no such item")
 
 

@@ -27,8 +27,6 @@ MAX_ROWS = 10_000
 
 
 class ListRow(NamedTuple):
-    """An item in a list."""
-
     id: str
     title: str
     role: int
@@ -67,8 +65,6 @@ class Context(NamedTuple):
 
 
 class RoleChange(NamedTuple):
-    """A change of an item's role."""
-
     item: str
     change: Changed
 

@@ -38,7 +38,7 @@ from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.rules.times.instants import instant
 from coordinator.toolsets.items.rules.values import not_blank
-from coordinator.toolsets.items.store.context import ContextStore, ItemClaim, ListRow, RoleChange
+from coordinator.toolsets.items.store.context import ContextStore, ItemClaim, ListRow
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures.items import Left
 from coordinator.toolsets.items.store.watched import WatchedItems
@@ -164,7 +164,9 @@ class Contexts:
         items, stalled = self._active(args, by_role)
         end = args.offset + (args.limit or pages.DEFAULT_LIMIT)
         rows, more = await self._store.transitions(call.project, start, end + 1)
-        changes = [_transition(row) for row in rows[args.offset : end]]
+        changes = [
+            RecentTransition(item_id=dashed(row.item), **transition(row.change)) for row in rows[args.offset : end]
+        ]
         held = pages.fitting(items, changes, stalled)
         end = args.offset + held
         left = end < totals.active_items
@@ -334,7 +336,3 @@ def _claim_detail(claim: ItemClaim, held: str) -> ClaimDetail:
         is_expired=claim.expired,
         resources=shown_resources(held) or UNSET,
     )
-
-
-def _transition(row: RoleChange) -> RecentTransition:
-    return RecentTransition(item_id=dashed(row.item), **transition(row.change))

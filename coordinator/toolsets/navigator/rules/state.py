@@ -20,8 +20,6 @@ class _Record(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class LoopState(_Record):
-    """An active loop."""
-
     loop_id: str
     current_iteration: int
     """From 0."""

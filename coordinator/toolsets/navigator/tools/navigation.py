@@ -9,15 +9,7 @@ from msgspec import UNSET, UnsetType
 from coordinator.definitions import Definitions, Library, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store.signing_keys import SigningKeys
-from coordinator.toolsets.navigator.contract.navigation import (
-    ACTIONS,
-    ActionError,
-    NavAction,
-    NavCheckpoint,
-    Navigation,
-    NavSituation,
-    NavStart,
-)
+from coordinator.toolsets.navigator.contract import navigation
 from coordinator.toolsets.navigator.rules import actions, token, variables, view
 from coordinator.toolsets.navigator.rules.actions import Refused, Walk
 from coordinator.toolsets.navigator.rules.perform import Performed, begin, perform, start_child
@@ -62,7 +54,7 @@ class Navigator:
         self._definitions = definitions
         self._secrets = secrets
 
-    async def nav_start(self, call: Call, args: NavStart) -> Navigation:
+    async def nav_start(self, call: Call, args: navigation.NavStart) -> navigation.Navigation:
         """Starts a workflow at its initial activity; with a state, within the walk that triggers it."""
         library = self._definitions.current
         workflow = workflow_found(library, args.workflow_id)
@@ -80,12 +72,12 @@ class Navigator:
         walk = actions.begun(workflow, first, values, now(), library.workflows)
         return await self._answer(call, begin(walk))
 
-    async def nav_situation(self, call: Call, args: NavSituation) -> Navigation:
+    async def nav_situation(self, call: Call, args: navigation.NavSituation) -> navigation.Navigation:
         """Shows the position of the walk and its available actions."""
         walk = await self._walk(call, args.state)
         return _shown(walk, view.situation(walk), args.state)
 
-    async def nav_checkpoint(self, call: Call, args: NavCheckpoint) -> Navigation:
+    async def nav_checkpoint(self, call: Call, args: navigation.NavCheckpoint) -> navigation.Navigation:
         """Shows the active checkpoint, if there is one."""
         walk = await self._walk(call, args.state)
         found = view.checkpoint(walk)
@@ -94,7 +86,7 @@ class Navigator:
         answer.active = found is not None
         return answer
 
-    async def nav_action(self, call: Call, args: NavAction) -> Navigation:
+    async def nav_action(self, call: Call, args: navigation.NavAction) -> navigation.Navigation:
         """Carries out one of the available actions. If it fails, returns the reason and the old state."""
         _check(args)
 
@@ -104,14 +96,14 @@ class Navigator:
 
         return await self._perform(call, args.state, act)
 
-    async def _perform(self, call: Call, state: str, act: Callable[[Walk], Performed]) -> Navigation:
+    async def _perform(self, call: Call, state: str, act: Callable[[Walk], Performed]) -> navigation.Navigation:
         """The answer after an action; if it is rejected, the answer with the old state."""
         try:
             performed = act(await self._walk(call, state))
         except Refused as refusal:
             # The state may be partly changed, so it is decoded again from the token.
             before = await self._walk(call, state)
-            error = ActionError(code=refusal.code, message=refusal.message)
+            error = navigation.ActionError(code=refusal.code, message=refusal.message)
             return _shown(before, f"Action failed: {refusal.message}", state, error)
         return await self._answer(call, performed)
 
@@ -131,7 +123,7 @@ class Navigator:
         library = self._definitions.current
         return actions.walk(workflow_found(library, held.workflow_id), held, now(), library.workflows)
 
-    async def _answer(self, call: Call, performed: Performed) -> Navigation:
+    async def _answer(self, call: Call, performed: Performed) -> navigation.Navigation:
         """The answer with a token for the new state."""
         member = token.packed(performed.walk.stored())
         signature = await self._secrets.sign(token.PURPOSE, member, call.project)
@@ -144,12 +136,12 @@ class Navigator:
 def tools(definitions: Definitions, secrets: SigningKeys) -> tuple[Tool, ...]:
     handle = Navigator(definitions, secrets)
     return (
-        Tool("nav_start", _START, NavStart, (Navigation,), handle.nav_start),
+        Tool("nav_start", _START, navigation.NavStart, (navigation.Navigation,), handle.nav_start),
         Tool(
             "nav_situation",
             _SITUATION,
-            NavSituation,
-            (Navigation,),
+            navigation.NavSituation,
+            (navigation.Navigation,),
             handle.nav_situation,
             read_only=True,
             idempotent=True,
@@ -158,8 +150,8 @@ def tools(definitions: Definitions, secrets: SigningKeys) -> tuple[Tool, ...]:
         Tool(
             "nav_action",
             _ACTION,
-            NavAction,
-            (Navigation,),
+            navigation.NavAction,
+            (navigation.Navigation,),
             handle.nav_action,
             idempotent=True,
             criticality=Criticality.CRITICAL,
@@ -167,8 +159,8 @@ def tools(definitions: Definitions, secrets: SigningKeys) -> tuple[Tool, ...]:
         Tool(
             "nav_checkpoint",
             _CHECKPOINT,
-            NavCheckpoint,
-            (Navigation,),
+            navigation.NavCheckpoint,
+            (navigation.Navigation,),
             handle.nav_checkpoint,
             read_only=True,
             idempotent=True,
@@ -177,14 +169,14 @@ def tools(definitions: Definitions, secrets: SigningKeys) -> tuple[Tool, ...]:
     )
 
 
-def _check(args: NavAction) -> None:
+def _check(args: navigation.NavAction) -> None:
     """Rejects an action without its arguments.
 
     Raises:
         ToolFailure: VALIDATION_ERROR.
     """
-    if args.action not in ACTIONS:
-        raise invalid("action", f"must be one of {', '.join(ACTIONS)}")
+    if args.action not in navigation.ACTIONS:
+        raise invalid("action", f"must be one of {', '.join(navigation.ACTIONS)}")
     needed = {
         "complete_step": (args.step_id, "step_id is required for action complete_step"),
         "respond_to_checkpoint": (
@@ -200,11 +192,13 @@ def _check(args: NavAction) -> None:
         raise ToolFailure("VALIDATION_ERROR", message)
 
 
-def _shown(walk: Walk, message: str, state: str, error: ActionError | UnsetType = UNSET) -> Navigation:
+def _shown(
+    walk: Walk, message: str, state: str, error: navigation.ActionError | UnsetType = UNSET
+) -> navigation.Navigation:
     offers = view.available(walk)
     # The refusal itself names what is needed.
     hint = view.hint(offers) if error is UNSET else ""
-    return Navigation(
+    return navigation.Navigation(
         success=error is UNSET,
         position=view.position(walk),
         message=f"{message}. {hint}" if hint else message,

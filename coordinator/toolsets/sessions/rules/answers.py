@@ -31,8 +31,6 @@ class GivenAnswer(msgspec.Struct, array_like=True):
 
 
 class KeptAnswer(msgspec.Struct, array_like=True):
-    """A stored answer."""
-
     at: int
     """In milliseconds."""
     visit: int

@@ -54,8 +54,6 @@ class BoundClaim(NamedTuple):
 
 
 class BegunSession(NamedTuple):
-    """A session that was started."""
-
     parent_known: bool
     fence: int
     """Of the claim; 0: no item is bound."""

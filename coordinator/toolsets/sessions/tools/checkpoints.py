@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar, cast
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, structs
 
 from coordinator.definitions import Checkpoint, Library
 from coordinator.errors import ToolFailure, invalid
@@ -70,7 +70,7 @@ _NONE_YET = "none. Call next_activity first"
 _RESUMED = "Checkpoint cleared. Go on with the next step, with the effects of the answer."
 
 
-S = TypeVar("S", Settled, Responded)
+S = TypeVar("S", Settled, Responded, Resumed, Yielded)
 
 
 class _Meant(NamedTuple):
@@ -143,18 +143,9 @@ class Checkpoints:
             raise refusals.nothing_to_resume()
         refuse(state, payload)
         token = await self._backend.token(call.project, payload, state)
-        kept = state.details(str)
-        option, effect, dismissed = _answer(kept)
-        result = Resumed(
-            status="resumed",
-            message=_RESUMED,
-            session_token=token,
-            checkpoint_id=answers.decode(kept).given.checkpoint,
-            resolved_option=option,
-            effect=effect,
-            dismissed=dismissed,
-        )
-        return in_json(result, meta(token, warnings + behind(payload, state.act)))
+        answer = answers.decode(state.details(str)).given
+        result = Resumed(status="resumed", message=_RESUMED, session_token=token, checkpoint_id=answer.checkpoint)
+        return in_json(settled(result, answer), meta(token, warnings + behind(payload, state.act)))
 
     async def present_checkpoint(self, call: Call, args: PresentCheckpoint) -> Reply | Question:
         """The checkpoint, to be shown to the user; or the answer of the user, whom the client has asked."""
@@ -279,10 +270,11 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
     )
 
 
-def settled(result: S, resolution: Resolution) -> S:
-    result.resolved_option = resolution.option or UNSET
-    result.effect = resolution.effect or UNSET
-    result.dismissed = True if resolution.how == "condition_not_met" else UNSET
+def settled(result: S, answer: Resolution | GivenAnswer) -> S:
+    """Adds the answer to a result: the option and its effect, or that the checkpoint was dismissed."""
+    result.resolved_option = answer.option or UNSET
+    result.effect = answer.effect or UNSET
+    result.dismissed = True if answer.how == "condition_not_met" else UNSET
     return result
 
 
@@ -299,17 +291,8 @@ def _question(checkpoint: Checkpoint, handle: str, otherwise: Reply) -> Question
 
 def _known(checkpoint: str, state: SessionState, token: str, warnings: list[str]) -> Reply:
     """The reply to a yield of a checkpoint that was answered before: the answer."""
-    option, effect, dismissed = _answer(state.details(str))
-    known = Yielded(
-        status="answered",
-        checkpoint_id=checkpoint,
-        checkpoint_handle=token,
-        message=_ANSWERED,
-        resolved_option=option,
-        effect=effect,
-        dismissed=dismissed,
-    )
-    return in_json(known, meta(token, warnings))
+    known = Yielded(status="answered", checkpoint_id=checkpoint, checkpoint_handle=token, message=_ANSWERED)
+    return in_json(settled(known, answers.decode(state.details(str)).given), meta(token, warnings))
 
 
 def _definition(library: Library, workflow: str, activity: str, checkpoint: str) -> Checkpoint:
@@ -365,9 +348,3 @@ def _resolution(meant: _Meant, args: RespondCheckpoint, least_seconds: int) -> R
     except ToolFailure as failure:
         return Resolution(how, problem=failure)
     return answers.resolution(definition, how, args.option_id or "", least_seconds)
-
-
-def _answer(text: str) -> tuple[str | UnsetType, dict[str, Any] | UnsetType, bool | UnsetType]:
-    """The option, the effect and the dismissal of an answer from the store."""
-    answer = answers.decode(text).given
-    return answer.option or UNSET, answer.effect or UNSET, UNSET if answer.option else True

@@ -197,10 +197,12 @@ class Starts:
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
     handle = Starts(backend)
-    return (Tool("start_session", _DESCRIPTION, StartSession, (Started,), handle.start_session, criticality=_weigh),)
+    return (
+        Tool("start_session", _DESCRIPTION, StartSession, (Started,), handle.start_session, criticality=_criticality),
+    )
 
 
-def _weigh(args: StartSession) -> Criticality:
+def _criticality(args: StartSession) -> Criticality:
     """Criticality: resuming a session finishes work and comes first; a new session is new work."""
     return Criticality.CRITICAL if args.session_token or args.item_id else Criticality.NORMAL
 
@@ -213,7 +215,6 @@ def _check(args: StartSession) -> None:
 
 
 def _made(start: _Start, state: SessionState, new: Payload, warnings: list[str], origin: str) -> _Obtained:
-    """The stored session."""
     begun = state.details(BegunSession)
     claim = start.claim
     item = joining.work_item(claim.item, begun.fence, claim.actor, begun.expires, True) if claim.item else None

@@ -9,17 +9,8 @@ from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.items.store.agents.take import TakeStore
 from coordinator.toolsets.items.tools import ClaimServices, claim_services
 from coordinator.toolsets.tool import RESULT_CHARS, Criticality, Services, Tool, Toolset
+from coordinator.toolsets.worker.contract import work
 from coordinator.toolsets.worker.contract.examples import EXAMPLES
-from coordinator.toolsets.worker.contract.work import (
-    WorkAsk,
-    WorkDone,
-    WorkEnded,
-    WorkFailed,
-    WorkNext,
-    WorkNextResult,
-    WorkNote,
-    WorkNoteResult,
-)
 from coordinator.toolsets.worker.tools.next import Next
 from coordinator.toolsets.worker.tools.reports import Reports
 
@@ -43,7 +34,7 @@ _ASK = (
 )
 
 
-def _of_its_item(claim: Delegation, arguments: WorkNote | WorkAsk) -> bool:
+def _of_its_item(claim: Delegation, arguments: work.WorkNote | work.WorkAsk) -> bool:
     """They report on no other item; whether their claim has ended is for the store to say."""
     named = not_blank(arguments.item_id)
     return not named or to_inner(named) == claim.item
@@ -55,17 +46,17 @@ def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolse
     store = TakeStore(services.store, services.settings, shared.schemas)
     taking, reporting, steady = Next(store, shared, services), Reports(store, services), shared.schemas.steady
     reports = (
-        ("work_note", _NOTE, WorkNote, WorkNoteResult, reporting.work_note),
-        ("work_done", _DONE, WorkDone, WorkEnded, reporting.work_done),
-        ("work_failed", _FAILED, WorkFailed, WorkEnded, reporting.work_failed),
-        ("work_ask", _ASK, WorkAsk, WorkEnded, reporting.work_ask),
+        ("work_note", _NOTE, work.WorkNote, work.WorkNoteResult, reporting.work_note),
+        ("work_done", _DONE, work.WorkDone, work.WorkEnded, reporting.work_done),
+        ("work_failed", _FAILED, work.WorkFailed, work.WorkEnded, reporting.work_failed),
+        ("work_ask", _ASK, work.WorkAsk, work.WorkEnded, reporting.work_ask),
     )
     tools = (
         Tool(
             "work_next",
             _NEXT,
-            WorkNext,
-            (WorkNextResult,),
+            work.WorkNext,
+            (work.WorkNextResult,),
             steady(taking.work_next),
             waits=lambda args: args.wait_ms > 0,
             wait_ms=lambda args: args.wait_ms,
@@ -83,7 +74,7 @@ def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolse
                 steady(handler),
                 idempotent=True,
                 # What becomes of the item is for whoever holds the claim, and has made the token, to say.
-                for_claims=_of_its_item if arguments in (WorkNote, WorkAsk) else None,
+                for_claims=_of_its_item if arguments in (work.WorkNote, work.WorkAsk) else None,
                 criticality=Criticality.CRITICAL,
             )
             for name, text, arguments, result, handler in reports

@@ -18,21 +18,12 @@ from coordinator.toolsets.items.rules.values import MAX_NOTE_KEY, long_text, not
 from coordinator.toolsets.items.store.agents.take import Reported, TakeStore
 from coordinator.toolsets.metrics import count_conflict
 from coordinator.toolsets.tool import Call, Services
-from coordinator.toolsets.worker.contract.work import (
-    MAX_REASON,
-    NOT_COUNTED,
-    WorkAsk,
-    WorkDone,
-    WorkEnded,
-    WorkFailed,
-    WorkNote,
-    WorkNoteResult,
-)
+from coordinator.toolsets.worker.contract import work
 from coordinator.toolsets.worker.tools.agents import acts_for, agent_of, claim_of, conflict
 from coordinator.toolsets.worker.tools.refusals import refusal, why_to_stop
 from coordinator.toolsets.worker.tools.shown import needed_notes
 
-_Report = WorkNote | WorkDone | WorkFailed | WorkAsk
+_Report = work.WorkNote | work.WorkDone | work.WorkFailed | work.WorkAsk
 
 
 class Reports:
@@ -40,7 +31,7 @@ class Reports:
         self._store = store
         self._services = services
 
-    async def work_note(self, call: Call, args: WorkNote) -> WorkNoteResult:
+    async def work_note(self, call: Call, args: work.WorkNote) -> work.WorkNoteResult:
         """Writes a note of the item."""
         key = short_text(args.key, "key", MAX_NOTE_KEY)
         check_key(key, "key", runs=False)
@@ -50,7 +41,7 @@ class Reports:
             needed_notes(reply.filled, ROLE_NAMES[reply.role], self._store.schemas.current) if reply.filled else UNSET
         )
         stop, why = why_to_stop(reply.drained, reply.told or None)
-        return WorkNoteResult(
+        return work.WorkNoteResult(
             item_id=dashed(reply.id),
             key=key,
             notes_needed=needed,
@@ -59,7 +50,7 @@ class Reports:
             usage=_told(call, args),
         )
 
-    async def work_done(self, call: Call, args: WorkDone) -> WorkEnded:
+    async def work_done(self, call: Call, args: work.WorkDone) -> work.WorkEnded:
         """Passes the item on: to review where its type has that, else to its end."""
         result = None if args.result is None else result_of(args.result, "result")
         summary = not_blank(args.summary)
@@ -68,13 +59,13 @@ class Reports:
         words = (result.id, result.text, result.format, summary) if result else ("", "", False, summary)
         return _ended(await self._report(call, args, "done", words), _told(call, args))
 
-    async def work_failed(self, call: Call, args: WorkFailed) -> WorkEnded:
+    async def work_failed(self, call: Call, args: work.WorkFailed) -> work.WorkEnded:
         """Gives the item back, as failed or not."""
-        reason = short_text(args.reason, "reason", MAX_REASON)
+        reason = short_text(args.reason, "reason", work.MAX_REASON)
         kind = "handed_back" if args.hand_back else "failed"
         return _ended(await self._report(call, args, kind, (new_id(), reason)), _told(call, args))
 
-    async def work_ask(self, call: Call, args: WorkAsk) -> WorkEnded:
+    async def work_ask(self, call: Call, args: work.WorkAsk) -> work.WorkEnded:
         """Blocks the item until its question is answered."""
         question = long_text(args.question, "question")
         if not question:
@@ -109,11 +100,11 @@ class Reports:
 
 def _told(call: Call, args: _Report) -> str | UnsetType:
     """What is said of usage that is not added: the bearer of a token for a claim could spend the budgets of others."""
-    return NOT_COUNTED if args.usage is not None and claim_of(call) is not None else UNSET
+    return work.NOT_COUNTED if args.usage is not None and claim_of(call) is not None else UNSET
 
 
-def _ended(reply: Reported, usage: str | UnsetType) -> WorkEnded:
-    return WorkEnded(
+def _ended(reply: Reported, usage: str | UnsetType) -> work.WorkEnded:
+    return work.WorkEnded(
         item_id=dashed(reply.id),
         role=ROLE_NAMES[reply.role],
         note=reply.key or UNSET,

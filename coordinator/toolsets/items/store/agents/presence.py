@@ -59,17 +59,14 @@ class Agent(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What it is."""
         return _KINDS[self.known_as[:1]]
 
     @property
     def verified(self) -> bool:
-        """Whether its identity was verified."""
         return self.known_as[1:] == "v"
 
     @property
     def capabilities(self) -> list[str]:
-        """What it can do."""
         return self.listed.split(",") if self.listed else []
 
     @property

@@ -17,7 +17,7 @@ from coordinator.toolsets.items.rules.transitions import Advanced
 from coordinator.toolsets.items.rules.usage.budgets import Used
 from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack
-from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore, Further
+from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.transitions import TransitionStore
 
@@ -86,10 +86,6 @@ def _ends(agent: str) -> str:
     return idempotency_key(agent, "ended", "work").key
 
 
-def _is_to_start(claimed: Further) -> bool:
-    return claimed.role == _QUEUE or claimed.takeover
-
-
 def _bounds(only: Delegation | None) -> tuple[int, int]:
     """The fence of the only claim that a call is about, and for how long it may renew that; 0: any."""
     return (0, 0) if only is None else (only.fence, only.ttl_ms)
@@ -132,7 +128,7 @@ class TakeStore(ClaimStore, TransitionStore):
         if not taken.claim or taken.claim.outcome != "more":
             return taken
         (taken.claim,) = (await self.claim_next(project, request.slice(1), agent, ttl_ms, selector, ())).claims
-        if taken.claim.outcome == "success" and _is_to_start(taken.claim.further):
+        if taken.claim.outcome == "success" and (taken.claim.further.role == _QUEUE or taken.claim.further.takeover):
             start = (taken.claim.item, "start", agent.id, *author, "", taken.claim.fence)
             (taken.start,) = await self.advance(project, request.slice(2), [start])
         return taken

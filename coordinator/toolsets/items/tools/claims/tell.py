@@ -6,14 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import UNSET
 
-from coordinator.toolsets.items.contract.claims import (
-    ClaimEntry,
-    ClaimItemResult,
-    ClaimResult,
-    ClaimSummary,
-    ReleaseEntry,
-    ReleaseResult,
-)
+from coordinator.toolsets.items.contract import claims
 from coordinator.toolsets.items.rules.dependencies.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import LONGEST, dashed
 from coordinator.toolsets.items.rules.refusals import refused
@@ -30,10 +23,10 @@ from coordinator.toolsets.timestamp import iso
 _STALE = "fenceToken is not that of a claim you hold now"
 
 
-def claim(entry: ClaimEntry, claimed: Claimed, agent: str, now: int) -> ClaimResult:
+def claim(entry: claims.ClaimEntry, claimed: Claimed, agent: str, now: int) -> claims.ClaimResult:
     """The outcome of a claim, without what is included."""
     by_selector, succeeded = entry.selector is not None, claimed.outcome == "success"
-    result = ClaimResult(
+    result = claims.ClaimResult(
         item_id=_shown(claimed.item, entry.item_id or "") if succeeded or not by_selector else UNSET,
         outcome=claimed.outcome,
         selector_resolved=True if succeeded and by_selector else UNSET,
@@ -52,7 +45,7 @@ def claim(entry: ClaimEntry, claimed: Claimed, agent: str, now: int) -> ClaimRes
     return result
 
 
-def _success(result: ClaimResult, further: Further) -> None:
+def _success(result: claims.ClaimResult, further: Further) -> None:
     if further.role >= 0:
         result.role = ROLE_NAMES[further.role]
     if further.takeover:
@@ -73,47 +66,47 @@ def _success(result: ClaimResult, further: Further) -> None:
         result.reason = "; ".join(whys)
 
 
-def _no_match(result: ClaimResult, claimed: Claimed) -> None:
+def _no_match(result: claims.ClaimResult, claimed: Claimed) -> None:
     result.kind, result.code, result.retry_after_ms = "transient", claimed.outcome, claimed.expires
     result.held_back = held_back(claimed.further.held_back)
 
 
-def _already_claimed(result: ClaimResult, claimed: Claimed) -> None:
+def _already_claimed(result: claims.ClaimResult, claimed: Claimed) -> None:
     result.kind, result.retry_after_ms = "transient", claimed.expires
     result.contended_item_id = result.item_id
 
 
-def _resource_busy(result: ClaimResult, claimed: Claimed) -> None:
+def _resource_busy(result: claims.ClaimResult, claimed: Claimed) -> None:
     result.kind, result.code, result.retry_after_ms = "transient", claimed.outcome, claimed.expires
     result.resources = shown_resources(claimed.further.resources)
 
 
-def _budget_exhausted(result: ClaimResult, claimed: Claimed) -> None:
+def _budget_exhausted(result: claims.ClaimResult, claimed: Claimed) -> None:
     budget = claimed.further.budget or {}
     result.kind, result.code = "transient" if budget["day"] else "permanent", claimed.outcome
     result.budget, result.error = spent_budget(budget), why_exhausted(budget)
     result.retry_after_ms = claimed.expires or UNSET
 
 
-def _agent_draining(result: ClaimResult, claimed: Claimed) -> None:
+def _agent_draining(result: claims.ClaimResult, claimed: Claimed) -> None:
     result.kind, result.code = "permanent", claimed.outcome
     name = claimed.further.drained
     result.error = f"an operator drains {name!r}: this agent gets no further items until that is ended"
 
 
-def _stale_fence(result: ClaimResult, _: Claimed) -> None:
+def _stale_fence(result: claims.ClaimResult, _: Claimed) -> None:
     result.error = _STALE
 
 
-def _superseded(result: ClaimResult, _: Claimed) -> None:
+def _superseded(result: claims.ClaimResult, _: Claimed) -> None:
     result.error = "a later entry of this call was acquired instead: one claim per agent"
 
 
-def _ambiguous(result: ClaimResult, claimed: Claimed) -> None:
+def _ambiguous(result: claims.ClaimResult, claimed: Claimed) -> None:
     result.outcome, result.error = "not_found", refused(claimed.outcome)
 
 
-_REFUSED: Mapping[str, Callable[[ClaimResult, Claimed], None]] = {
+_REFUSED: Mapping[str, Callable[[claims.ClaimResult, Claimed], None]] = {
     "no_match": _no_match,
     "already_claimed": _already_claimed,
     "resource_busy": _resource_busy,
@@ -126,20 +119,20 @@ _REFUSED: Mapping[str, Callable[[ClaimResult, Claimed], None]] = {
 """Outcome of a refused claim -> tells more of it."""
 
 
-def distrusted(entry: ClaimEntry) -> ClaimResult:
+def distrusted(entry: claims.ClaimEntry) -> claims.ClaimResult:
     """The outcome of a claim whose actor the policy does not trust."""
-    return ClaimResult(
+    return claims.ClaimResult(
         item_id=UNSET if entry.item_id is None else entry.item_id,
         outcome="rejected_by_policy",
         claim_ref=UNSET if entry.claim_ref is None else entry.claim_ref,
     )
 
 
-def release(entry: ReleaseEntry, released: Released) -> ReleaseResult:
+def release(entry: claims.ReleaseEntry, released: Released) -> claims.ReleaseResult:
     outcome, item = released.outcome, _shown(released.item, entry.item_id)
     if outcome == "ambiguous":
-        return ReleaseResult(item_id=item, outcome="not_found", error=refused(outcome))
-    return ReleaseResult(item_id=item, outcome=outcome, error=_STALE if outcome == "stale_fence" else UNSET)
+        return claims.ReleaseResult(item_id=item, outcome="not_found", error=refused(outcome))
+    return claims.ReleaseResult(item_id=item, outcome=outcome, error=_STALE if outcome == "stale_fence" else UNSET)
 
 
 def _shown(inner: str, given: str) -> str:
@@ -149,17 +142,16 @@ def _shown(inner: str, given: str) -> str:
     return given.lower() if len(given) == LONGEST else dashed(inner)
 
 
-def whole(claimed: list[ClaimResult], released: list[ReleaseResult]) -> ClaimItemResult:
-    """The result of a call."""
+def whole(claimed: list[claims.ClaimResult], released: list[claims.ReleaseResult]) -> claims.ClaimItemResult:
     won = freed = 0
     for result in claimed:
         won += result.outcome == "success"
     for freeing in released:
         freed += freeing.outcome == "success"
-    return ClaimItemResult(
+    return claims.ClaimItemResult(
         claim_results=claimed,
         release_results=released,
-        summary=ClaimSummary(
+        summary=claims.ClaimSummary(
             claims_total=len(claimed),
             claims_succeeded=won,
             claims_failed=len(claimed) - won,
@@ -170,7 +162,7 @@ def whole(claimed: list[ClaimResult], released: list[ReleaseResult]) -> ClaimIte
     )
 
 
-def add_included(claimed: Sequence[ClaimResult], reply: ClaimReply, include: str, schemas: SchemaConfig) -> None:
+def add_included(claimed: Sequence[claims.ClaimResult], reply: ClaimReply, include: str, schemas: SchemaConfig) -> None:
     """Adds to the successful claim what was asked for about its item."""
     for result, placed in zip(claimed, reply.claims, strict=True):
         if placed.further.included:
