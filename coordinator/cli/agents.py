@@ -21,9 +21,7 @@ from coordinator.operations.drains import drain_agents
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.toolsets.items.contract.agents import AgentEntry, AgentsResult
-from coordinator.toolsets.items.store.agents.presence import Agents, read_agents
-from coordinator.toolsets.items.tools.agents import agent_entry, agents_result
+from coordinator.toolsets.items import AgentEntry, Agents, AgentsResult, agent_entry, agents_result, read_agents
 from coordinator.wording import counted, printable
 
 _PAGE = 200

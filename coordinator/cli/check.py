@@ -18,11 +18,17 @@ from coordinator.settings.effective_auth import auth_mode
 from coordinator.settings.fields import fields_of
 from coordinator.settings.redact import shown_value
 from coordinator.settings.sections.work import NoteSettings
-from coordinator.toolsets.items.contract.transitions import TRIGGERS
-from coordinator.toolsets.items.field_types.base import PHASES
-from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config
-from coordinator.toolsets.items.rules.schema import Schema, SchemaConfig
-from coordinator.toolsets.items.rules.values import TAG, TAG_SYNTAX
+from coordinator.toolsets.items import (
+    DEFAULT_NAME,
+    PHASES,
+    TAG,
+    TAG_SYNTAX,
+    TRIGGERS,
+    Schema,
+    SchemaConfig,
+    labels,
+    schema_config,
+)
 from coordinator.units import demands_text
 from coordinator.wording import counted
 

@@ -58,7 +58,7 @@ def as_typed(message: str) -> str:
 
 
 def _flags(field: str) -> tuple[str, ...]:
-    from coordinator.toolsets.items.fields import NAMED  # of all commands, only those that are refused need it
+    from coordinator.toolsets.items import NAMED
 
     return (*_FLAGS.get(field, ()), *(NAMED[field].options if field in NAMED else ()))
 

@@ -15,8 +15,7 @@ from coordinator.cli.terminal import aligned, print_as
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.toolsets.items.field_types.usage import UsageSum
-from coordinator.toolsets.items.store.usage import UsageReport, UsageRow, read_usage
+from coordinator.toolsets.items import UsageReport, UsageRow, UsageSum, read_usage
 from coordinator.units import clock, money
 from coordinator.wording import printable
 

@@ -21,9 +21,8 @@ from coordinator.metrics.samples import Samples
 from coordinator.overload import Admission, ShardedAdmission
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.toolsets.gateway.decisions import Decisions
-from coordinator.toolsets.gateway.rules.catalogue import Catalogue, LeftOut
-from coordinator.toolsets.items.rules.configured import schema_config
+from coordinator.toolsets.gateway import Catalogue, Decisions, LeftOut
+from coordinator.toolsets.items import schema_config
 from coordinator.toolsets.tool import Call, Criticality, Tool, Toolset
 
 T = TypeVar("T")

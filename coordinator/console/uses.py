@@ -6,13 +6,16 @@ import htpy
 from htpy import Node, span
 
 from coordinator.console.parts import chip, number
-from coordinator.toolsets.items.field_types.usage import UsageSum
-from coordinator.toolsets.items.rules.resources import for_people
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage.budgets import shown_limits
-from coordinator.toolsets.items.rules.usage.shares import Share, share_of
-from coordinator.toolsets.items.store.boards.rows import Row
-from coordinator.toolsets.items.store.usage import stored_sum
+from coordinator.toolsets.items import (
+    ROLE_NAMES,
+    ItemRow,
+    Share,
+    UsageSum,
+    for_people,
+    share_of,
+    shown_limits,
+    stored_sum,
+)
 from coordinator.units import clock, money
 
 NEAR_PERCENT = 80
@@ -64,7 +67,7 @@ def bar(share: Share) -> Node:
     ]
 
 
-def of_card(item: Row, busy: str) -> list[Node]:
+def of_card(item: ItemRow, busy: str) -> list[Node]:
     """What a card says of an item's resources (``busy``: those that others hold), usage and budget."""
     found: list[Node] = []
     if item.spent and item.spent != item.id and ROLE_NAMES[item.role] != "terminal":

@@ -10,7 +10,7 @@ from coordinator.errors import ToolFailure
 from coordinator.store import Store
 from coordinator.store.fences.known import Fenced
 from coordinator.store.projects.lists import ProjectList
-from coordinator.toolsets.items.store.measures.items import PROJECTS, read_abandoned
+from coordinator.toolsets.items import PROJECTS, read_abandoned
 from coordinator.wording import counted
 
 _WHAT, _ALERT = "items.abandoned", "ItemsAbandoned"

@@ -9,11 +9,7 @@ from coordinator.errors import invalid
 from coordinator.operations.flows import known
 from coordinator.operations.log import Act, Result, record
 from coordinator.operations.operator import Operator
-from coordinator.toolsets.gateway.decisions import Decisions
-from coordinator.toolsets.gateway.listener import Listener
-from coordinator.toolsets.gateway.rules.checks import Rejected
-from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
-from coordinator.toolsets.gateway.store.audit import Answered
+from coordinator.toolsets.gateway import HUMAN, Answered, Decisions, Listener, Principal, Rejected
 
 
 async def answer_approval(

@@ -8,11 +8,7 @@ from coordinator.errors import ToolFailure
 from coordinator.operations.log import Act, Result, record
 from coordinator.operations.operator import Operator
 from coordinator.toolsets.actor import attribution
-from coordinator.toolsets.items.rules.configured import schema_config
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.end_claim import ClaimEnder
+from coordinator.toolsets.items import ROLE_NAMES, ClaimEnder, SchemaSource, dashed, schema_config
 
 
 async def end_claim(by: Operator, project: str, item: str, *, fence: int = 0, failed: bool = False) -> Result:

@@ -6,7 +6,7 @@ from coordinator.errors import invalid
 from coordinator.operations.log import Act, Result, in_step, record
 from coordinator.operations.operator import Operator
 from coordinator.store.fleet.drains import FLEET_SCOPE, Drains, host_scope, process_scope
-from coordinator.toolsets.items.store.agents.drains import begin_drain, drain_name, end_drain
+from coordinator.toolsets.items import begin_drain, drain_name, end_drain
 
 _BEFORE, _NOT_BEFORE = "it was drained already", "it was not drained"
 

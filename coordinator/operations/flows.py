@@ -9,7 +9,7 @@ from coordinator.errors import ToolFailure
 from coordinator.operations.log import Act, Result, record
 from coordinator.operations.operator import Operator
 from coordinator.store.idempotency import IdempotencyKey
-from coordinator.toolsets.flows.store.flows import FlowStore
+from coordinator.toolsets.flows import FlowStore
 
 T = TypeVar("T")
 

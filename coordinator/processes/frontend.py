@@ -51,11 +51,8 @@ from coordinator.store.metrics import SCRIPT_DURATION, SCRIPT_FAILURES, script_e
 from coordinator.store.outcomes import WITHOUT_REPLY
 from coordinator.store.projects.healing import ProjectHealing
 from coordinator.store.store import Observe
-from coordinator.toolsets.gateway.approval_metrics import ApprovalMetrics
-from coordinator.toolsets.gateway.decisions import Decisions
-from coordinator.toolsets.gateway.listener import Listener
-from coordinator.toolsets.items.live.metrics import ItemMetrics
-from coordinator.toolsets.items.store.agents.tokens import TokenStore
+from coordinator.toolsets.gateway import ApprovalMetrics, Decisions, Listener
+from coordinator.toolsets.items import ItemMetrics, TokenStore
 from coordinator.toolsets.registry import described_toolsets, load_toolsets
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services

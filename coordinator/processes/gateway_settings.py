@@ -11,13 +11,13 @@ from coordinator.settings import LoadedSettings, Settings
 from coordinator.settings.problems import unknown
 
 if TYPE_CHECKING:
-    from coordinator.toolsets.gateway.rules.graph import Level
+    from coordinator.toolsets.gateway import Level
 
 
 def findings(loaded: LoadedSettings) -> list[tuple[str, str]]:
     """All problems of the section: ``error`` or ``warning``, and a sentence with its location."""
     # Imported here, because most fleets have no gateway.
-    from coordinator.toolsets.gateway.rules.lint import problems
+    from coordinator.toolsets.gateway import problems
 
     settings = loaded.settings
     if settings.gateway is None:
@@ -44,8 +44,7 @@ def _problem_with_tool(name: str) -> str:
 def _problems_with_flow(settings: Settings, flow: Mapping[str, Any]) -> Iterator[tuple[Level, str]]:
     """Problems of a flow with any input. Unknown tools are warnings: they may exist when it runs."""
     from coordinator.steps.names import StepNames
-    from coordinator.toolsets.flows.rules.check import check_flow
-    from coordinator.toolsets.flows.rules.problems import place
+    from coordinator.toolsets.flows import check_flow, place
 
     try:
         steps = check_flow(flow, None, lambda name: "", with_results=settings.flows.step_results)

@@ -15,14 +15,18 @@ from msgspec import UNSET
 from coordinator.projects import native, sums
 from coordinator.store import Script, Store, keys
 from coordinator.store.record_layout import NO_COMPLEXITY
-from coordinator.toolsets.items.fields import FIELDS
-from coordinator.toolsets.items.rules import records
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.kinds import FORMS
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES, phase_of
-from coordinator.toolsets.items.rules.times import recurrence
-from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
-from coordinator.toolsets.items.store.usage import usage_entries
+from coordinator.toolsets.items import (
+    FIELDS,
+    FORMS,
+    LIBRARY,
+    ROLE_NAMES,
+    SETTLE,
+    dashed,
+    phase_of,
+    records,
+    stored_recurrence,
+    usage_entries,
+)
 from coordinator.toolsets.timestamp import iso, now
 
 WRITTEN = [
@@ -144,7 +148,7 @@ def _times(said: dict[str, str]) -> dict[str, Any]:
     if said.get("du", "").startswith("+"):
         found["dueAfterMs"] = int(said.pop("du")[1:])
     if "rc" in said:
-        how, until = recurrence.stored(said["rc"]), iso(int(said["rn"]))
+        how, until = stored_recurrence(said["rc"]), iso(int(said["rn"]))
         found["recurs"] = {
             "cron": how.cron, "timeZone": how.zone, "missed": how.missed, "overlap": how.overlap, "madeUntil": until,
         }  # fmt: skip

@@ -18,8 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.interchange.formats.lines import MOST_BYTES
 from coordinator.projects.errors import BadFile
-from coordinator.toolsets.items.contract.specs import ItemSpec
-from coordinator.toolsets.items.fields import FIELDS, Field, Kind
+from coordinator.toolsets.items import FIELDS, Field, ItemSpec, Kind
 
 VERSION = 2
 SCHEMA_FILE = Path(__file__).with_name("native.schema.json")

@@ -21,15 +21,21 @@ from coordinator.projects.errors import BadFile, NotPossible
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
-from coordinator.toolsets.items.field_types.due_times import Recurs
-from coordinator.toolsets.items.rules.items import Fields, NewItem
-from coordinator.toolsets.items.rules.roles import ROLE_CODES
-from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.rules.times import due
-from coordinator.toolsets.items.rules.times.recurrence import recurrence
-from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
-from coordinator.toolsets.items.store.restore import RestoredItem, RestoredNote, RestoreStore
-from coordinator.toolsets.items.store.usage import usage_entries
+from coordinator.toolsets.items import (
+    ROLE_CODES,
+    DependencyStore,
+    Fields,
+    NewEdge,
+    NewItem,
+    Recurs,
+    RestoredItem,
+    RestoredNote,
+    RestoreStore,
+    SchemaSource,
+    moment,
+    recurrence,
+    usage_entries,
+)
 from coordinator.wording import counted
 
 T = TypeVar("T")
@@ -174,7 +180,7 @@ def _fields(line: native.Item) -> Fields:
     if line.recurs is not UNSET:
         how = line.recurs
         stated = Recurs(cron=how.cron, time_zone=how.time_zone, missed=how.missed, overlap=how.overlap)
-        made_until = due.moment(how.made_until, "recurs.madeUntil")
+        made_until = moment(how.made_until, "recurs.madeUntil")
         found |= {"rc": recurrence(stated).stored(), "rn": made_until}
     return {letter: text for letter, text in found.items() if text is not False}
 

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from coordinator.projects import native
 from coordinator.projects.errors import BadFile
-from coordinator.toolsets.items.rules.usage.sums import MOST, NONE, Sum, plus, sum_of
+from coordinator.toolsets.items import MOST, NONE, Sum, plus, sum_of
 
 _KINDS: dict[str, native.By] = {"d": "day", "a": "agent", "m": "model"}
 _LETTERS = {kind: letter for letter, kind in _KINDS.items()}

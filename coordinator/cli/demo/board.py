@@ -13,7 +13,7 @@ from coordinator.cli.demo.work import Planned
 from coordinator.store import keys
 from coordinator.store.link import clients
 from coordinator.store.link.address import parse
-from coordinator.toolsets.items.rules.roles import ROLE_CODES
+from coordinator.toolsets.items import ROLE_CODES
 
 _SLICE = 5000
 _TERMINAL = ROLE_CODES["terminal"]

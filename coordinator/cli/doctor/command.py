@@ -38,7 +38,7 @@ def doctor(
     file = identity_file(loaded.settings.data_dir, url)
     expected = StoreIdentity(file.read(), loaded.settings.store_id, accepted=file.accepted())
     # Imported here: it loads what checks the gateway's schemas, which other commands do not need.
-    from coordinator.toolsets.gateway.rules.resolve import all_connections
+    from coordinator.toolsets.gateway import all_connections
 
     stated = all_connections(loaded.settings.gateway, loaded.settings.connections)
     gauges = functools.cache(lambda: read_gauges(_metrics_dir(loaded.settings)))

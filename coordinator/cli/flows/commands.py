@@ -23,8 +23,7 @@ from coordinator.operations.flows import cancel_flow, had_ended, known, pause_fl
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.toolsets.flows.rules.spec import as_given, unpack
-from coordinator.toolsets.flows.store.flows import FlowList, FlowRecord, FlowRow, FlowStore
+from coordinator.toolsets.flows import FlowList, FlowRecord, FlowRow, FlowStore, as_given, unpack
 from coordinator.wording import counted, printable
 
 _WIDE = 2_000

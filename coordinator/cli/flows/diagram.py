@@ -9,9 +9,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from coordinator.steps.results import recorded_cut
-from coordinator.toolsets.flows.rules.outline import Line, outline
-from coordinator.toolsets.flows.rules.spec import Flow, Step
-from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, StepRecord
+from coordinator.toolsets.flows import Flow, FlowRecord, FlowRow, Line, Step, StepRecord, outline
 from coordinator.wording import printable
 
 _MARKS: Mapping[str, tuple[str, str]] = {

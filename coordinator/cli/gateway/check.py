@@ -15,7 +15,7 @@ from coordinator.settings.problems import KeyPath
 from coordinator.settings.sections.gateway import includes
 from coordinator.settings.sections.gateway.model import Gateway
 from coordinator.settings.yaml_file import read_yaml
-from coordinator.toolsets.gateway.rules.catalogue import Catalogue
+from coordinator.toolsets.gateway import Catalogue
 from coordinator.wording import counted
 
 

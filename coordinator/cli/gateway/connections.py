@@ -13,7 +13,7 @@ from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings
 from coordinator.store.fleet.connection_states import ConnectionState
 from coordinator.store.fleet.processes import read_processes
-from coordinator.toolsets.gateway.rules.resolve import all_connections
+from coordinator.toolsets.gateway import all_connections
 from coordinator.toolsets.timestamp import iso
 from coordinator.wording import moment, printable
 

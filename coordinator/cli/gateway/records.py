@@ -22,11 +22,16 @@ from coordinator.operations.flows import known
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.toolsets.gateway.decisions import Decisions
-from coordinator.toolsets.gateway.listener import Listener
-from coordinator.toolsets.gateway.rules.checks import Rejected
-from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
-from coordinator.toolsets.gateway.store.audit import AuditEntry, AuditStore, PendingApproval
+from coordinator.toolsets.gateway import (
+    HUMAN,
+    AuditEntry,
+    AuditStore,
+    Decisions,
+    Listener,
+    PendingApproval,
+    Principal,
+    Rejected,
+)
 from coordinator.toolsets.timestamp import iso
 from coordinator.wording import printable
 

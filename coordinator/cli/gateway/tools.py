@@ -13,8 +13,7 @@ from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
-from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Servers
-from coordinator.toolsets.gateway.store.servers import ServerStore
+from coordinator.toolsets.gateway import Catalogue, Servers, ServerStore
 from coordinator.wording import printable
 
 _WIDEST = 60

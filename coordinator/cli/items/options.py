@@ -12,7 +12,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.items.arguments import FROM_FILE, given, item, words
 from coordinator.cli.items.completing import ids
 from coordinator.client.plans.fields import PLAN_FIELDS
-from coordinator.toolsets.items.fields import FIELDS, FILTERS, Field, Flag, Kind
+from coordinator.toolsets.items import FIELDS, FILTERS, Field, Flag, Kind
 
 T = TypeVar("T")
 

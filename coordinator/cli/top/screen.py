@@ -13,7 +13,7 @@ from rich.text import Text
 from coordinator.cli.top.readings import Interval
 from coordinator.metrics.hot import Hot
 from coordinator.processes.fleetfile import Fleet
-from coordinator.toolsets.items.metrics.resources import MODES
+from coordinator.toolsets.items import MODES
 from coordinator.units import money
 from coordinator.wording import counted
 

@@ -31,7 +31,7 @@ from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.actor import ActorResolver, CallerActor
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.gateway.rules.guards import HUMAN
+from coordinator.toolsets.gateway import HUMAN
 from coordinator.toolsets.request_id import MAX_REQUEST_ID
 from coordinator.toolsets.schema import identified_schema
 from coordinator.toolsets.tool import Call, Tool, Toolset

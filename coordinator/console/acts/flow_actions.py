@@ -10,9 +10,7 @@ from coordinator.console.acts.buttons import Change, button, note, refusal
 from coordinator.console.acts.confirms import confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import Asked
-from coordinator.toolsets.flows.rules.permissions import administers, may_approve
-from coordinator.toolsets.flows.rules.spec import Step
-from coordinator.toolsets.flows.store.flows import FlowRow, StepRecord
+from coordinator.toolsets.flows import FlowRow, Step, StepRecord, administers, may_approve
 
 
 def flow_buttons(asked: Asked, row: FlowRow, again: int) -> Iterator[tuple[str, Node]]:

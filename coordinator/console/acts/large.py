@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator.store import Store
-from coordinator.toolsets.items.rules.ids import FULL, to_inner
-from coordinator.toolsets.items.store.trees import descendants
+from coordinator.toolsets.items import FULL, descendants, to_inner
 
 MANY = 20
 """Items that are changed without a name; ``MANY`` in static/actions.js."""

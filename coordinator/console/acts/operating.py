@@ -9,8 +9,7 @@ from coordinator.console.acts.confirms import Confirm, confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import Asked
 from coordinator.store.fleet.drains import FLEET_SCOPE
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.store.boards.rows import Row
+from coordinator.toolsets.items import ItemRow, dashed
 
 
 def drain_button(asked: Asked, scope: str, name: str) -> Node:
@@ -34,7 +33,7 @@ def agent_drain_button(asked: Asked, agent: str, drained: str) -> Node:
     return _button(asked, "Drain", change, confirm("drain agent", name=agent))
 
 
-def end_claim_button(asked: Asked, item: Row) -> Node:
+def end_claim_button(asked: Asked, item: ItemRow) -> Node:
     """Ends the claim on an item in place of its holder."""
     change = Change("operate/end_claim", {"itemId": dashed(item.id), "fence": item.fence}, "The claim has ended.")
     return _button(asked, "End claim", change, confirm("end claim", holder=item.holder, title=item.title))

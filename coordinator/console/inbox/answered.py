@@ -14,11 +14,10 @@ from coordinator.console.inbox.waiting import KINDS, Kind
 from coordinator.errors import invalid
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.store.gates import ReleasedGate, released_gates
-from coordinator.toolsets.gateway.decisions import Decisions
-from coordinator.toolsets.gateway.store.audit import ListedApproval
-from coordinator.toolsets.items.store.agents.questions import AnsweredQuestion, answered_questions
-from coordinator.toolsets.sessions.store.listing import AnsweredCheckpoint, answered_checkpoints
+from coordinator.toolsets.flows import ReleasedGate, released_gates
+from coordinator.toolsets.gateway import Decisions, ListedApproval
+from coordinator.toolsets.items import AnsweredQuestion, answered_questions
+from coordinator.toolsets.sessions import AnsweredCheckpoint, answered_checkpoints
 
 MOST = 50
 _POSITION = re.compile(r"(?:(\d{1,16})[-/]\w{1,80})?")

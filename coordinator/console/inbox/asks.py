@@ -17,13 +17,10 @@ from coordinator.console.parts import agent_link, ago, item_link, left, number, 
 from coordinator.console.view import Asked, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.definitions import Checkpoint
-from coordinator.toolsets.flows.store.gates import WaitingGate
-from coordinator.toolsets.gateway.decisions import AnswerChoice, Evidence, OpenApproval
-from coordinator.toolsets.gateway.rules.guards import HUMAN
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.times.instants import instant
-from coordinator.toolsets.sessions.rules.answers import KeptAnswer
-from coordinator.toolsets.sessions.tools.people import SeenSession
+from coordinator.toolsets.flows import WaitingGate
+from coordinator.toolsets.gateway import HUMAN, AnswerChoice, Evidence, OpenApproval
+from coordinator.toolsets.items import dashed, instant
+from coordinator.toolsets.sessions import KeptAnswer, SeenSession
 
 MOST_SHOWN = 64 * 1024
 """Characters of a value."""

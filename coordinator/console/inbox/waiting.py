@@ -15,12 +15,10 @@ from msgspec import UNSET
 
 from coordinator.store import Store, keys
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.rules.permissions import administers
-from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
-from coordinator.toolsets.gateway.decisions import Decisions, OpenApproval
-from coordinator.toolsets.gateway.rules.guards import Principal
-from coordinator.toolsets.items.store.agents.questions import OpenQuestion, count_questions, open_questions
-from coordinator.toolsets.sessions.store.listing import SessionRow, count_open, list_sessions
+from coordinator.toolsets.flows import WaitingGate, administers, waiting_gates
+from coordinator.toolsets.gateway import Decisions, OpenApproval, Principal
+from coordinator.toolsets.items import OpenQuestion, count_questions, open_questions
+from coordinator.toolsets.sessions import SessionRow, count_open, list_sessions
 
 Kind = Literal["approval", "gate", "checkpoint", "question"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -32,17 +32,23 @@ from coordinator.console.parts import number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, region_element
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.caller import BUDGETS
-from coordinator.toolsets.items.contract.context import ItemContextResult
-from coordinator.toolsets.items.contract.dependencies import THRESHOLDS
-from coordinator.toolsets.items.contract.included import IncludedNote
-from coordinator.toolsets.items.contract.query import FullItem
-from coordinator.toolsets.items.field_types.base import PHASES, PRIORITIES
-from coordinator.toolsets.items.field_types.usage import BudgetLimits
-from coordinator.toolsets.items.fields import FIELDS, Box
-from coordinator.toolsets.items.rules.results import JSON
-from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
-from coordinator.toolsets.items.store.boards.rows import STATES, rows_by_ids
-from coordinator.toolsets.items.store.boards.rows import Row as Item
+from coordinator.toolsets.items import (
+    FIELDS,
+    JSON,
+    PHASES,
+    PRIORITIES,
+    PRIORITY_NAMES,
+    ROLE_NAMES,
+    STATES,
+    THRESHOLDS,
+    Box,
+    BudgetLimits,
+    FullItem,
+    IncludedNote,
+    ItemContextResult,
+    rows_by_ids,
+)
+from coordinator.toolsets.items import ItemRow as Item
 
 MAX_EDITED = 64_000
 """Characters of a note that is edited here; longer ones are for the command line."""

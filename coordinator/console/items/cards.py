@@ -14,12 +14,19 @@ from coordinator.console.acts.buttons import choice, menu_opener
 from coordinator.console.parts import agent_link, ago, chip, item_link, left, number, plain, role
 from coordinator.console.uses import of_card
 from coordinator.console.view import Asked, Row
-from coordinator.toolsets.items.rules.board import Wanted
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
-from coordinator.toolsets.items.store.boards import rows
-from coordinator.toolsets.items.store.boards.windows import BoardPage, board_page
-from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
+from coordinator.toolsets.items import (
+    FREE,
+    PRIORITY_NAMES,
+    ROLE_NAMES,
+    STATES,
+    BoardPage,
+    ItemRow,
+    Obstacle,
+    Wanted,
+    board_page,
+    dashed,
+    read_obstacles,
+)
 
 HEIGHT = 100
 """Of a card with the gap below it, in px."""
@@ -43,25 +50,25 @@ async def window(asked: Asked, wanted: Wanted, limit: int = WINDOW) -> tuple[Boa
     return page, offset
 
 
-def again(now: int, items: Iterable[rows.Row]) -> int:
+def again(now: int, items: Iterable[ItemRow]) -> int:
     """When to look at items again, in seconds, because no event says that their time has come; 0: need not be."""
     ends = [item.held_until for item in items if item.held_until] + [due(item) for item in items if due(item) > now]
     return max(1, min(_LONGEST_SECONDS, (min(ends) - now) // 1000 + 1)) if ends else 0
 
 
-def due(item: rows.Row) -> int:
+def due(item: ItemRow) -> int:
     """When it is due, in ms; 0: at no time, or it is done."""
     return int(item.due_at) if item.due_at.isdecimal() and ROLE_NAMES[item.role] != "terminal" else 0
 
 
-async def cards(asked: Asked, items: Sequence[rows.Row], with_role: bool = False) -> list[Row]:
+async def cards(asked: Asked, items: Sequence[ItemRow], with_role: bool = False) -> list[Row]:
     """At most 100 cards as rows of a region. One more read says whose resources are busy, if any demand some.
 
     Args:
         with_role: whether they show the items' roles; columns of a board say it.
     """
     project, sees = asked.project, asked.viewer.sees_holders
-    ready = [one.id for one in items if one.resources and not one.holds and rows.STATES[one.state] in _READY]
+    ready = [one.id for one in items if one.resources and not one.holds and STATES[one.state] in _READY]
     found: dict[str, Obstacle] = {}
     if ready:
         found = await asked.read(read_obstacles, asked.reads.config.terms(project), ready)
@@ -72,7 +79,7 @@ async def cards(asked: Asked, items: Sequence[rows.Row], with_role: bool = False
 
 
 @lru_cache(maxsize=2048)
-def _content(project: str, item: rows.Row, with_role: bool, busy: str, sees: bool) -> Markup:
+def _content(project: str, item: ItemRow, with_role: bool, busy: str, sees: bool) -> Markup:
     """Rendered once for as long as the item stays as it is: tabs read the same cards again and again."""
     content = [
         choice(item.title),
@@ -102,32 +109,32 @@ def priority(code: int) -> Node:
     return span(f".priority.{name}", title="priority")[name]
 
 
-def is_held(item: rows.Row) -> bool:
+def is_held(item: ItemRow) -> bool:
     """Whether somebody works on it."""
-    return rows.STATES[item.state] == "held"
+    return STATES[item.state] == "held"
 
 
-def standing(project: str, item: rows.Row, sees: bool) -> list[Node]:
+def standing(project: str, item: ItemRow, sees: bool) -> list[Node]:
     """Who has it, and for how long; only some viewers see who that is."""
     if is_held(item):
         return [span(".entry-holder")[agent_link(project, item.holder) if sees else "an agent"], left(item.expires)]
-    if rows.STATES[item.state] == "abandoned":
+    if STATES[item.state] == "abandoned":
         told = left_by_agent(item.attempts, item.max_attempts or 0, "")
         return [chip(told, "warning", f"{item.holder if sees else 'an agent'} has left it in the middle")]
     return []
 
 
-def label(item: rows.Row) -> Node:
+def label(item: ItemRow) -> Node:
     """Its label, if that says more than the rest."""
     return chip(item.status_label) if item.status_label and item.status_label not in _TOLD else None
 
 
-def troubles(item: rows.Row) -> list[Node]:
+def troubles(item: ItemRow) -> list[Node]:
     """What holds it back, and how often agents have failed with it."""
     found: list[Node] = []
     if item.quarantined:
         found.append(chip("quarantined", "trouble", "too many attempts have failed, or one was hopeless"))
-    elif item.held_until and rows.STATES[item.state] == "waiting" and not item.blockers:
+    elif item.held_until and STATES[item.state] == "waiting" and not item.blockers:
         title, said = ("its notBefore", "ready: ") if postponed(item) else ("its back-off", "in back-off: ")
         found.append(span(".chip.warning", title=title)[said, left(item.held_until)])
     if item.blockers:
@@ -144,12 +151,12 @@ def troubles(item: rows.Row) -> list[Node]:
     return found
 
 
-def _due_soon(item: rows.Row) -> Node:
+def _due_soon(item: ItemRow) -> Node:
     """When it is due, if that is to come."""
     return span(".chip", title="its dueAt")["due: ", left(due(item))] if due(item) and not item.overdue else None
 
 
-def postponed(item: rows.Row) -> bool:
+def postponed(item: ItemRow) -> bool:
     """Whether its notBefore holds it back, and not a back-off."""
     return item.not_before == str(item.held_until)
 

@@ -13,10 +13,7 @@ from coordinator.console.graphs.drawing import GraphEdge, GraphNode, graph_eleme
 from coordinator.console.graphs.layouts import Drawn
 from coordinator.console.parts import number, plain
 from coordinator.console.view import Asked, Region, Rendered, Rows, path_of, region_head
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store.boards import tree_graph
-from coordinator.toolsets.items.store.boards.rows import STATES
+from coordinator.toolsets.items import MAX_SIDE, ROLE_NAMES, STATES, Neighbourhood, TreeNode, dashed, read_neighbourhood
 
 
 class ItemState(NamedTuple):
@@ -28,7 +25,7 @@ class ItemState(NamedTuple):
 _IN_QUEUE = {"ready": "ready", "held": "ready", "waiting": "not offered", "parent": "waits for its children"}
 
 
-def state_of(item: tree_graph.Node, now: int, sees: bool) -> ItemState:
+def state_of(item: TreeNode, now: int, sees: bool) -> ItemState:
     """What an item does or waits for; only some viewers see who holds it."""
     role, state = ROLE_NAMES[item.role], STATES[item.state]
     if role == "terminal":
@@ -46,7 +43,7 @@ def state_of(item: tree_graph.Node, now: int, sees: bool) -> ItemState:
     return ItemState(role, role, role)
 
 
-def drawn(asked: Asked, item: tree_graph.Node, now: int, classes: str = "", more: str = "") -> GraphNode:
+def drawn(asked: Asked, item: TreeNode, now: int, classes: str = "", more: str = "") -> GraphNode:
     """An item as a node; ``more`` is said after its state."""
     told = state_of(item, now, asked.viewer.sees_holders)
     key, word = dashed(item.id), f"{told.word}, {more}" if more else told.word
@@ -57,7 +54,7 @@ def drawn(asked: Asked, item: tree_graph.Node, now: int, classes: str = "", more
 
 
 class _Shown(NamedTuple):
-    found: tree_graph.Neighbourhood
+    found: Neighbourhood
     edges: list[GraphEdge]
     drawn: Drawn
 
@@ -65,7 +62,7 @@ class _Shown(NamedTuple):
 async def _shown(asked: Asked) -> _Shown:
     async def make() -> _Shown:
         item: str = (await asked.tool("items", "query_items", {"operation": "get", "id": asked.id})).id.replace("-", "")
-        found = await asked.read(tree_graph.read_neighbourhood, item)
+        found = await asked.read(read_neighbourhood, item)
         edges = sorted(GraphEdge(edge.blocker, edge.blocked) for edge in found.edges)
         if not edges:
             return _Shown(found, [], Drawn(None))
@@ -89,9 +86,7 @@ async def _rows(asked: Asked) -> Rows:
 def _about(asked: Asked, shown: _Shown) -> Node:
     item = shown.found.nodes[0]
     return [
-        f"{tree_graph.MAX_SIDE} on each side are drawn. "
-        if max(shown.found.blockers, shown.found.blocked) > tree_graph.MAX_SIDE
-        else None,
+        f"{MAX_SIDE} on each side are drawn. " if max(shown.found.blockers, shown.found.blocked) > MAX_SIDE else None,
         f"{shown.drawn.why} " if shown.drawn.why and not shown.drawn.again else None,
         htpy.a(href=path_of("tree", asked.project, dashed(item.id)))["Graph of what is below it"],
         [", ", htpy.a(href=path_of("tree", asked.project, dashed(item.parent)))["of its parent"]]

@@ -12,11 +12,7 @@ from coordinator.console.items.actions import QUESTION, answer_opener, note_open
 from coordinator.console.markdown import LONGEST, markdown
 from coordinator.console.parts import ago, chip, indented, number, plain, role, spaced
 from coordinator.console.view import Asked, Row, Rows
-from coordinator.toolsets.items.contract.context import FullContextResult, SchemaNote
-from coordinator.toolsets.items.contract.included import IncludedItem, IncludedNote
-from coordinator.toolsets.items.field_types.base import PHASES
-from coordinator.toolsets.items.rules.results import JSON
-from coordinator.toolsets.items.rules.times.instants import instant
+from coordinator.toolsets.items import JSON, PHASES, FullContextResult, IncludedItem, IncludedNote, SchemaNote, instant
 
 _OFFSET = re.compile(r"[0-9]{1,4}")
 _ANSWER = re.compile(r"answer-\d{1,3}")

@@ -10,30 +10,36 @@ from htpy import Node, div, span
 from coordinator.console.parts import chip, item_link, number, plain
 from coordinator.console.uses import amount, bar, share_text
 from coordinator.console.view import Asked
-from coordinator.toolsets.items.field_types.usage import MEASURES, UsageSum
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.resources import for_people
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage.budgets import shown_limits
-from coordinator.toolsets.items.rules.usage.shares import shares_of
-from coordinator.toolsets.items.store.boards import rows
-from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
-from coordinator.toolsets.items.store.usage import stored_sum
+from coordinator.toolsets.items import (
+    FREE,
+    MEASURES,
+    ROLE_NAMES,
+    STATES,
+    ItemRow,
+    Obstacle,
+    UsageSum,
+    dashed,
+    for_people,
+    read_obstacles,
+    shares_of,
+    shown_limits,
+    stored_sum,
+)
 from coordinator.units import clock, money
 
 
-async def obstacle_of(asked: Asked, item: rows.Row) -> Obstacle:
+async def obstacle_of(asked: Asked, item: ItemRow) -> Obstacle:
     """What keeps agents from an item. Raises ToolFailure as ``read_obstacles``."""
     found = await asked.read(read_obstacles, asked.reads.config.terms(asked.project), [item.id])
     return found.get(item.id, FREE)
 
 
-def is_kept(item: rows.Row, obstacle: Obstacle) -> bool:
+def is_kept(item: ItemRow, obstacle: Obstacle) -> bool:
     """Whether a spent budget keeps everybody from an item, so that it does not move."""
-    return bool(obstacle.spent) and rows.STATES[item.state] != "held"
+    return bool(obstacle.spent) and STATES[item.state] != "held"
 
 
-def uses(project: str, item: rows.Row, obstacle: Obstacle) -> Node:
+def uses(project: str, item: ItemRow, obstacle: Obstacle) -> Node:
     """Lines of facts; nothing of what is not used."""
     return [
         div(".facts")[line] if (line := list(part)) else None
@@ -41,7 +47,7 @@ def uses(project: str, item: rows.Row, obstacle: Obstacle) -> Node:
     ]
 
 
-def _stopped(project: str, item: rows.Row, obstacle: Obstacle) -> Iterator[Node]:
+def _stopped(project: str, item: ItemRow, obstacle: Obstacle) -> Iterator[Node]:
     """Why nobody gets it, and the claim on it is to end."""
     told = obstacle.spent
     if not told or item.recurs:  # a template is offered to nobody anyway
@@ -56,7 +62,7 @@ def _stopped(project: str, item: rows.Row, obstacle: Obstacle) -> Iterator[Node]
     yield span[_whose(project, item, told), spent, f" of {amount(measure, told['limit'])}"]
 
 
-def _whose(project: str, item: rows.Row, told: Mapping[str, Any]) -> Node:
+def _whose(project: str, item: ItemRow, told: Mapping[str, Any]) -> Node:
     if told["name"] == item.id:
         return "its budget"
     if told["of"] == "item":
@@ -64,7 +70,7 @@ def _whose(project: str, item: rows.Row, told: Mapping[str, Any]) -> Node:
     return f"the budget of the {'agents ' if told['of'] == 'agent' else 'project '}{plain(told['name'])}"
 
 
-def _resources(item: rows.Row, obstacle: Obstacle) -> Iterator[Node]:
+def _resources(item: ItemRow, obstacle: Obstacle) -> Iterator[Node]:
     if item.holds:
         yield span[f"holds {plain(for_people(item.holds))}"]
         return
@@ -73,11 +79,11 @@ def _resources(item: rows.Row, obstacle: Obstacle) -> Iterator[Node]:
     yield span[f"demands {plain(for_people(item.resources))}"]
     if busy := obstacle.busy:
         yield chip(f"busy: {for_people(busy)}", "warning", "others hold it, or may take it soon")
-    elif rows.STATES[item.state] == "ready" and ROLE_NAMES[item.role] != "terminal":
+    elif STATES[item.state] == "ready" and ROLE_NAMES[item.role] != "terminal":
         yield span(".ready")["all of it is free"]
 
 
-def _usage(item: rows.Row) -> Iterator[Node]:
+def _usage(item: ItemRow) -> Iterator[Node]:
     own, both = stored_sum(item.usage), stored_sum(item.usage, item.used_below)
     if item.usage:
         yield _sum("used for it", own)

@@ -14,12 +14,16 @@ from coordinator.store import keys
 from coordinator.store.facts import StoreFacts, read_facts
 from coordinator.store.fleet.drains import Drains
 from coordinator.store.fleet.processes import Process, Processes, ProcessStatus, Role, read_processes
-from coordinator.toolsets.flows.contract.base import FlowStatus
-from coordinator.toolsets.flows.rules.permissions import administers
-from coordinator.toolsets.flows.store.flows import FlowReads
-from coordinator.toolsets.items.rules.board import Wanted
-from coordinator.toolsets.items.store.measures.project_state import ProjectState, read_project_state
-from coordinator.toolsets.items.store.measures.samples import DAY_ROWS, HOUR_ROWS, Samples, read_samples
+from coordinator.toolsets.flows import FlowReads, FlowStatus, administers
+from coordinator.toolsets.items import (
+    DAY_ROWS,
+    HOUR_ROWS,
+    ProjectState,
+    Samples,
+    Wanted,
+    read_project_state,
+    read_samples,
+)
 
 SILENT_SECONDS = 10
 """A process that has not reported for so long hangs, or is gone; it reports every 5 s."""

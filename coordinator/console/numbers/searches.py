@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 from coordinator.console.view import Asked
 from coordinator.errors import ToolFailure
-from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted
-from coordinator.toolsets.items.store.boards.rows import Row, rows_by_ids
-from coordinator.toolsets.items.store.boards.windows import BoardPage, board_page
+from coordinator.toolsets.items import MAX_ROWS, BoardPage, ItemRow, Wanted, board_page, rows_by_ids
 
 MOST = 200
 """Hits."""
@@ -27,7 +25,7 @@ MOST_SCANS = 8
 
 
 class Hits(NamedTuple):
-    rows: list[Row]
+    rows: list[ItemRow]
     roles: tuple[int, ...]
     """All items of the project by role code, when it was searched."""
     more: bool
@@ -60,7 +58,7 @@ async def search(asked: Asked, wanted: Wanted, most: int = MOST) -> Hits:
 
     async def read() -> Hits:
         ids, page = await reads.shared(("search", project, wanted, most), find, KEPT_SECONDS)
-        rows: list[Row] = []
+        rows: list[ItemRow] = []
         for start in range(0, len(ids), MAX_ROWS):
             part = partial(rows_by_ids, reads.store, project, ids[start : start + MAX_ROWS])
             rows += (await reads.admitted(project, part))[1]

@@ -11,10 +11,7 @@ from htpy import Node, a, div, li, span, ul
 from coordinator.console.numbers.readings import FleetState, fleet_state
 from coordinator.console.parts import ago, holder_link, item_id, item_link, left, number, plain
 from coordinator.console.view import Asked, Row, Rows, path_of
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.store.boards.claim_lists import Claims, read_claims
-from coordinator.toolsets.items.store.boards.rows import Row as ItemRow
-from coordinator.toolsets.items.store.boards.rows import rows_by_ids
+from coordinator.toolsets.items import Claims, ItemRow, dashed, read_claims, rows_by_ids
 
 _LISTED = 5
 """How many claims or items each shows."""

@@ -13,14 +13,22 @@ from coordinator.console.uses import amount
 from coordinator.console.view import Asked
 from coordinator.settings.sections.budgets import Periods
 from coordinator.store import keys
-from coordinator.toolsets.items.contract.claims import HeldBack
-from coordinator.toolsets.items.field_types.usage import UsageSum
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage.budgets import shown_limits
-from coordinator.toolsets.items.rules.usage.shares import Share, budget_of_agent, share_of
-from coordinator.toolsets.items.store.boards.rows import Row, rows_by_ids
-from coordinator.toolsets.items.store.held_counts import count_held_back
-from coordinator.toolsets.items.store.usage import UsageReport, last_days, read_usage, stored_sum
+from coordinator.toolsets.items import (
+    ROLE_NAMES,
+    HeldBack,
+    ItemRow,
+    Share,
+    UsageReport,
+    UsageSum,
+    budget_of_agent,
+    count_held_back,
+    last_days,
+    read_usage,
+    rows_by_ids,
+    share_of,
+    shown_limits,
+    stored_sum,
+)
 
 SECONDS = 4
 """How long sums of usage are given to further tabs."""
@@ -40,7 +48,7 @@ class Spent(NamedTuple):
     share: Share
     today: bool
     """Whether it is that of a day."""
-    item: Row | None = None
+    item: ItemRow | None = None
 
     @property
     def text(self) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from coordinator.console.numbers.spent import NOTHING, Held, raising, whose
 from coordinator.store.fleet.processes import Process
-from coordinator.toolsets.items.store.measures.project_state import ProjectState
+from coordinator.toolsets.items import ProjectState
 from coordinator.toolsets.tool import Criticality
 
 QUIET_MS = 60_000

@@ -29,7 +29,7 @@ from coordinator.identity.callers.permissions import ALL_RIGHTS
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller, OfEntry
-from coordinator.toolsets.gateway.rules.guards import HUMAN
+from coordinator.toolsets.gateway import HUMAN
 from coordinator.transport.http.replies import Header
 from coordinator.transport.metrics import AUTH_REFUSED
 from coordinator.transport.rounds.sealing import Seals

@@ -16,12 +16,17 @@ from coordinator.console.parts import agent_link, ago, chip, item_id, item_link,
 from coordinator.console.tables import cell, choices, pager, region_table, search_form
 from coordinator.console.uses import share_chip, used
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.selection import as_given
-from coordinator.toolsets.items.rules.usage.shares import budget_of_agent, share_of
-from coordinator.toolsets.items.store.agents.presence import Agent, AgentList, list_agents
-from coordinator.toolsets.items.store.boards import rows
-from coordinator.toolsets.items.store.usage import agent_sums
+from coordinator.toolsets.items import (
+    Agent,
+    AgentList,
+    ItemRow,
+    agent_sums,
+    as_given,
+    budget_of_agent,
+    dashed,
+    list_agents,
+    share_of,
+)
 
 SECONDS = 5
 """Waits begin and end without an event."""
@@ -62,7 +67,7 @@ def _used(asked: Asked, agent: Agent, entry: str, now: int) -> Node:
     return div(".dim")[f"used {text} today " if text else None, told] if text or told else None
 
 
-def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False], used_now: Node, why: Held) -> Iterator[Node]:
+def _cells(asked: Asked, agent: Agent, item: ItemRow | Literal[False], used_now: Node, why: Held) -> Iterator[Node]:
     project = asked.project
     if not asked.viewer.sees_holders:
         item = False
@@ -88,7 +93,7 @@ def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False], used_now
     yield cell("seen")[ago(agent.seen) if agent.seen else "long ago"]
 
 
-def _doing(project: str, agent: Agent, item: rows.Row | Literal[False], why: Held) -> Iterator[Node]:
+def _doing(project: str, agent: Agent, item: ItemRow | Literal[False], why: Held) -> Iterator[Node]:
     if item:
         yield div[item_link(project, dashed(item.id), plain(item.title)), " ", item_id(dashed(item.id))]
         if item.attempts:

@@ -21,17 +21,10 @@ from coordinator.console.views.flows import flow_id
 from coordinator.console.views.needs import APPROVALS
 from coordinator.errors import ToolFailure
 from coordinator.store.keys import MOST_ANSWERED
-from coordinator.toolsets.flows.store import gates
-from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
-from coordinator.toolsets.gateway.decisions import OpenApproval
-from coordinator.toolsets.gateway.rules.guards import Principal
-from coordinator.toolsets.gateway.store.audit import Answered
-from coordinator.toolsets.items.contract.query import FullItem
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.times.instants import instant
-from coordinator.toolsets.items.rules.usage.budgets import shown_limits
-from coordinator.toolsets.sessions.store.listing import SessionRow
-from coordinator.toolsets.sessions.tools.people import SeenSession
+from coordinator.toolsets.flows import MOST_GATES, WaitingGate, waiting_gates
+from coordinator.toolsets.gateway import Answered, OpenApproval, Principal
+from coordinator.toolsets.items import FullItem, dashed, instant, shown_limits
+from coordinator.toolsets.sessions import SeenSession, SessionRow
 
 _NAMES: Mapping[Kind, str] = {
     "approval": "approvals",
@@ -198,7 +191,7 @@ async def _gate(asked: Asked, id: str) -> tuple[str, Node]:
     flow, step = (flow_id(part) for part in id.partition(":")[::2])
     if not (flow and step):
         raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such gate.")
-    page = await asked.read(waiting_gates, asked.viewer.caller, limit=gates.MOST)
+    page = await asked.read(waiting_gates, asked.viewer.caller, limit=MOST_GATES)
     waiting = next((one for one in page.rows if one.step == step), None)
     if waiting is not None:
         return f"{plain(waiting.flow_name)}: gate {plain(waiting.name)}", list(asks.gate(asked, waiting))

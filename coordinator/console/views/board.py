@@ -16,10 +16,7 @@ from coordinator.console.numbers.spent import NOTHING, held, whose
 from coordinator.console.parts import number, plain, role
 from coordinator.console.view import Asked, Region, Rendered, Rows, View, region_element, region_head
 from coordinator.errors import ToolFailure
-from coordinator.toolsets.items.field_types.base import PRIORITIES, ROLES
-from coordinator.toolsets.items.rules.board import STATES, Wanted
-from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
-from coordinator.toolsets.items.store.boards.windows import recent_page
+from coordinator.toolsets.items import BOARD_STATES, PRIORITIES, ROLE_CODES, ROLE_NAMES, ROLES, Wanted, recent_page
 
 LEAST_LETTERS = 3
 """Of a text that is searched for."""
@@ -156,7 +153,7 @@ def _filters(asked: Asked, filtered: bool) -> Node:
             ),
             _choice(asked, "role", "role", ROLES),
             _choice(asked, "priority", "priority", PRIORITIES),
-            _choice(asked, "state", "state", STATES),
+            _choice(asked, "state", "state", BOARD_STATES),
             _field(asked, "tags", "tags", placeholder="any of these, with commas"),
             _field(asked, "type", "type"),
             _field(asked, "holder", "held by", placeholder="agent") if asked.viewer.sees_holders else None,

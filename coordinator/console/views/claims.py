@@ -12,16 +12,16 @@ from coordinator.console.parts import ago, chip, holder_link, item_id, item_link
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import of_card
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store.boards import rows
-from coordinator.toolsets.items.store.boards.claim_lists import (
+from coordinator.toolsets.items import (
+    ROLE_NAMES,
     ClaimList,
     HeldBackList,
+    ItemRow,
     LiveClaim,
+    dashed,
     read_claims,
     read_held_back,
-)  # fmt: skip
+)
 
 SECONDS = 5
 _LISTS = {
@@ -88,7 +88,7 @@ async def _rows(asked: Asked) -> Rows:
     return Rows(shown, total, asked.offset, more, [f"{number(total, more)} ", pager(asked, len(shown), total, more)])
 
 
-def _item(project: str, item: rows.Row) -> Iterator[Node]:
+def _item(project: str, item: ItemRow) -> Iterator[Node]:
     yield cell("item")[
         spaced(
             item_link(project, dashed(item.id), plain(item.title)),
@@ -113,7 +113,7 @@ def _claim(asked: Asked, claim: LiveClaim) -> Iterator[Node]:
     yield cell("failed attempts", ".number")[number(item.attempts)]
 
 
-def _held_back(project: str, which: str, item: rows.Row, time: int) -> Iterator[Node]:
+def _held_back(project: str, which: str, item: ItemRow, time: int) -> Iterator[Node]:
     yield from _item(project, item)
     most = f" of {item.max_attempts}" if item.max_attempts else ""
     yield cell("failed attempts", ".number")[f"{item.attempts}{most}"]

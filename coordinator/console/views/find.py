@@ -14,9 +14,7 @@ from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, p
 from coordinator.errors import ToolFailure
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.projects.lists import find
-from coordinator.toolsets.items.rules.board import Wanted
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items import ROLE_NAMES, Wanted, dashed
 
 LEAST_LETTERS = 3
 """Of a title, as scans for less find nearly everything."""

@@ -20,9 +20,17 @@ from coordinator.console.views.flows import flow_id, flow_status
 from coordinator.errors import ToolFailure
 from coordinator.feed.kinds import KINDS
 from coordinator.steps.results import recorded_cut
-from coordinator.toolsets.flows.rules.spec import Flow, Step, as_given
-from coordinator.toolsets.flows.store.flows import FlowReads, StepRecord
-from coordinator.toolsets.flows.store.progress import FlowEvent, Progress, read_events, read_progress
+from coordinator.toolsets.flows import (
+    Flow,
+    FlowEvent,
+    FlowReads,
+    Progress,
+    Step,
+    StepRecord,
+    as_given,
+    read_events,
+    read_progress,
+)
 
 MOST_SHOWN = 65_536
 """Characters of a result, of arguments or of an input that a page shows."""

@@ -12,10 +12,15 @@ from htpy import input as field
 from coordinator.console.parts import ago, icon, number, plain, state, whole_id
 from coordinator.console.tables import cell, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
-from coordinator.toolsets.flows.contract.base import MAX_ID, WORKFLOW_STATUSES
-from coordinator.toolsets.flows.store.flows import FlowRow
-from coordinator.toolsets.flows.store.gates import WaitingGate, flows_at_gates, gates_of
-from coordinator.toolsets.flows.store.progress import list_visible
+from coordinator.toolsets.flows import (
+    MAX_ID,
+    WORKFLOW_STATUSES,
+    FlowRow,
+    WaitingGate,
+    flows_at_gates,
+    gates_of,
+    list_visible,
+)
 
 PAGE = 50
 WAITS = "waits"

@@ -14,8 +14,7 @@ from coordinator.console.parts import ago, chip, left, number, plain
 from coordinator.console.tables import cell, choices, region_table, table_part
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
 from coordinator.store.fleet.connection_states import ConnectionState
-from coordinator.toolsets.gateway.rules.catalogue import LeftOut
-from coordinator.toolsets.gateway.store.listing import InstanceRow, count_instances, list_instances
+from coordinator.toolsets.gateway import InstanceRow, LeftOut, count_instances, list_instances
 
 _PAGE = 50
 SECONDS = 5

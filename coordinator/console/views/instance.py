@@ -14,13 +14,17 @@ from coordinator.console.parts import ago, chip, left, number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
 from coordinator.errors import ToolFailure
 from coordinator.settings.sections.gateway.model import State, Transition, Workflow
-from coordinator.toolsets.gateway.decisions import AnswerChoice, evidence_of
-from coordinator.toolsets.gateway.rules.graph import targets
-from coordinator.toolsets.gateway.rules.guards import Principal
-from coordinator.toolsets.gateway.snapshot import Snapshot
-from coordinator.toolsets.gateway.store.audit import AuditEntry, OwnEntries
-from coordinator.toolsets.gateway.store.instances import Instance
-from coordinator.toolsets.items.rules.times.instants import instant
+from coordinator.toolsets.gateway import (
+    AnswerChoice,
+    AuditEntry,
+    Instance,
+    OwnEntries,
+    Principal,
+    Snapshot,
+    evidence_of,
+    targets,
+)
+from coordinator.toolsets.items import instant
 
 _SHOWN = 200
 """Entries of the audit on a page."""

@@ -30,18 +30,27 @@ from coordinator.console.parts import ago, chip, item_id, item_link, left, numbe
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
 from coordinator.store import keys
 from coordinator.toolsets.actor import stored_actor, stored_verification
-from coordinator.toolsets.items.contract.context import GateStatus, ItemContextResult
-from coordinator.toolsets.items.contract.dependencies import DependencyView
-from coordinator.toolsets.items.fields import FACTS, Field
-from coordinator.toolsets.items.rules.board import Wanted
-from coordinator.toolsets.items.rules.ids import FULL, dashed, no_such_item, to_inner
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.times.instants import instant
-from coordinator.toolsets.items.store.agents.presence import read_agents_named
-from coordinator.toolsets.items.store.base import Changed
-from coordinator.toolsets.items.store.boards import rows
-from coordinator.toolsets.items.store.history import read_history
-from coordinator.toolsets.sessions.store.listing import sessions_of_item
+from coordinator.toolsets.items import (
+    FACTS,
+    FULL,
+    ROLE_NAMES,
+    STATES,
+    Changed,
+    DependencyView,
+    Field,
+    GateStatus,
+    ItemContextResult,
+    ItemRow,
+    Wanted,
+    dashed,
+    instant,
+    no_such_item,
+    read_agents_named,
+    read_history,
+    rows_by_ids,
+    to_inner,
+)
+from coordinator.toolsets.sessions import sessions_of_item
 
 _LINKS = {"waits": "waits for", "blocks": "blocks", "related": "is related to"}
 _FACTS: Mapping[str, Callable[[str], Node]] = {
@@ -72,7 +81,7 @@ async def _head(asked: Asked) -> Rows:
     project = asked.project
     context = await _context(asked, includeAncestors=True)
     inner = context.item.id.replace("-", "")
-    now, found = await asked.read(rows.rows_by_ids, [inner])
+    now, found = await asked.read(rows_by_ids, [inner])
     if not found:
         raise no_such_item("itemId")
     item = found[0]
@@ -111,8 +120,8 @@ def _fact(one: Field, value: str | int) -> Node:
     return span[plain(f"{one.fact} {value}")]
 
 
-def _claim(project: str, item: rows.Row, verified: bool) -> Node:
-    if rows.STATES[item.state] != "held":
+def _claim(project: str, item: ItemRow, verified: bool) -> Node:
+    if STATES[item.state] != "held":
         return div(".facts.claim")[standing(project, item, True) or span(".dim")["nobody has a claim on it"]]
     return div(".facts.claim")[
         "claim of ",
@@ -123,7 +132,7 @@ def _claim(project: str, item: rows.Row, verified: bool) -> Node:
     ]
 
 
-def _times(project: str, item: rows.Row, context: ItemContextResult) -> Node:
+def _times(project: str, item: ItemRow, context: ItemContextResult) -> Node:
     how, due = context.recurs, item.due_at
     if not (item.not_before or due or how or item.recurrence_of):
         return None
@@ -138,7 +147,7 @@ def _times(project: str, item: rows.Row, context: ItemContextResult) -> Node:
     ]
 
 
-async def _occurrences(asked: Asked, item: rows.Row) -> Node:
+async def _occurrences(asked: Asked, item: ItemRow) -> Node:
     """How many occurrences of a template are open, and where they are: items with its title below the same parent."""
     if not item.recurs:
         return None

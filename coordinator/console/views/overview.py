@@ -16,9 +16,7 @@ from coordinator.console.parts import ROLES, ago, icon, number, plain, role
 from coordinator.console.tables import choices
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.store.fleet.processes import ProcessStatus
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store.measures.samples import DAY_ROWS, DAY_STEP, HOUR_ROWS, HOUR_STEP, Sample, filled
+from coordinator.toolsets.items import DAY_ROWS, DAY_STEP, HOUR_ROWS, HOUR_STEP, ROLE_NAMES, Sample, dashed, filled
 
 SECONDS = 5
 """How often what changes without events is read: times, processes, claims that near their end."""

@@ -14,8 +14,7 @@ from coordinator.console.tables import cell, pager, region_table, search_form
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, path_of, region_head
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.projects.lists import find
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store.measures.project_state import ProjectState, read_project_state
+from coordinator.toolsets.items import ROLE_NAMES, ProjectState, read_project_state
 
 SECONDS = 10
 HOME = "overview"

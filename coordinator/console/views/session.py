@@ -11,9 +11,8 @@ from coordinator.console.acts import buttons
 from coordinator.console.inbox import asks
 from coordinator.console.parts import agent_link, ago, chip, holder_link, item_link, number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.sessions.contract.results import TraceEvent
-from coordinator.toolsets.sessions.tools.people import EVENTS, SeenSession
+from coordinator.toolsets.items import dashed
+from coordinator.toolsets.sessions import EVENTS, SeenSession, TraceEvent
 
 
 async def _read(asked: Asked) -> SeenSession:

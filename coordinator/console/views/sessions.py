@@ -11,8 +11,8 @@ from coordinator.console.parts import agent_link, ago, chip, item_link, number, 
 from coordinator.console.tables import cell, choices, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
 from coordinator.store import keys
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.sessions.store.listing import SessionRow, count_open, list_sessions
+from coordinator.toolsets.items import dashed
+from coordinator.toolsets.sessions import SessionRow, count_open, list_sessions
 
 _PAGE = 50
 _LISTS = {"all": "all", "open": "with an open checkpoint"}

@@ -29,12 +29,18 @@ from coordinator.console.view import (
     region_element,
     region_head,
 )
-from coordinator.toolsets.items.rules.board import Wanted
-from coordinator.toolsets.items.rules.ids import dashed, no_such_item
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store.boards.tree_graph import MAX_NODES, Below, TreeGraph, read_tree
-from coordinator.toolsets.items.store.boards.tree_graph import Node as Item
-from coordinator.toolsets.items.store.boards.windows import BoardPage
+from coordinator.toolsets.items import (
+    MAX_NODES,
+    ROLE_NAMES,
+    Below,
+    BoardPage,
+    TreeGraph,
+    Wanted,
+    dashed,
+    no_such_item,
+    read_tree,
+)
+from coordinator.toolsets.items import TreeNode as Item
 
 _KEPT = 8_192
 """Entries of lists that are kept as HTML: of a tree with a change, most are as before."""

@@ -16,11 +16,20 @@ from coordinator.console.tables import cell, choices, pager, region_table, searc
 from coordinator.console.uses import amount, bar, short_number
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, region_element, region_head
 from coordinator.settings.sections.budgets import Periods
-from coordinator.toolsets.items.field_types.usage import UsageSum
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.usage.shares import Share, budget_of_agent, share_of, shares_of
-from coordinator.toolsets.items.store.resources import ResourceRow, Use, read_resources
-from coordinator.toolsets.items.store.usage import GROUPS, UsageRow, last_days
+from coordinator.toolsets.items import (
+    GROUPS,
+    ResourceRow,
+    Share,
+    UsageRow,
+    UsageSum,
+    Use,
+    budget_of_agent,
+    dashed,
+    last_days,
+    read_resources,
+    share_of,
+    shares_of,
+)
 from coordinator.units import clock, money
 
 SECONDS = 5

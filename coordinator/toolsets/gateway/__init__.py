@@ -19,3 +19,26 @@ in ``lua``, ``run_kind`` the part of this toolset that workers use, ``tools`` th
 advances instances for all of them: it reads an instance (``snapshot``), plans from it, and waits with ``listener`` for
 the end of the operation. ``durations`` remembers which calls are quick.
 """
+
+from typing import TYPE_CHECKING
+
+from coordinator.toolsets.face import names_of
+
+if TYPE_CHECKING:
+    from coordinator.toolsets.gateway.approval_metrics import ApprovalMetrics
+    from coordinator.toolsets.gateway.decisions import AnswerChoice, Decisions, Evidence, OpenApproval, evidence_of
+    from coordinator.toolsets.gateway.listener import Listener
+    from coordinator.toolsets.gateway.rules.catalogue import Catalogue, LeftOut, Servers
+    from coordinator.toolsets.gateway.rules.checks import Rejected
+    from coordinator.toolsets.gateway.rules.graph import Level, targets
+    from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
+    from coordinator.toolsets.gateway.rules.lint import problems
+    from coordinator.toolsets.gateway.rules.resolve import all_connections
+    from coordinator.toolsets.gateway.snapshot import Snapshot
+    from coordinator.toolsets.gateway.store.audit import Answered, AuditEntry, AuditStore, ListedApproval, OwnEntries
+    from coordinator.toolsets.gateway.store.audit import PendingApproval
+    from coordinator.toolsets.gateway.store.instances import Instance
+    from coordinator.toolsets.gateway.store.listing import InstanceRow, count_instances, list_instances
+    from coordinator.toolsets.gateway.store.servers import ServerStore
+else:
+    __getattr__ = names_of(__name__, __file__)

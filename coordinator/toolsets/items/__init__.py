@@ -34,3 +34,72 @@ toolsets imports ``audit``.
 - ``searches``, ``boards`` (and lists and graphs that people read) and ``reads`` (single items, contexts, waits)
 - ``measures``: counts and samples; ``restores``: items of another store
 """
+
+from typing import TYPE_CHECKING
+
+from coordinator.toolsets.face import names_of
+
+if TYPE_CHECKING:
+    from coordinator.toolsets.items.contract.agents import AgentEntry, AgentsResult
+    from coordinator.toolsets.items.contract.claims import HeldBack
+    from coordinator.toolsets.items.contract.context import FullContextResult, GateStatus, ItemContextResult, SchemaNote
+    from coordinator.toolsets.items.contract.dependencies import DependencyView, THRESHOLDS
+    from coordinator.toolsets.items.contract.included import IncludedItem, IncludedNote
+    from coordinator.toolsets.items.contract.query import FullItem
+    from coordinator.toolsets.items.contract.specs import ItemSpec
+    from coordinator.toolsets.items.contract.transitions import TRIGGERS
+    from coordinator.toolsets.items.field_types.base import PHASES, PRIORITIES, ROLES
+    from coordinator.toolsets.items.field_types.due_times import Recurs
+    from coordinator.toolsets.items.field_types.usage import BudgetLimits, MEASURES, UsageSum
+    from coordinator.toolsets.items.fields import Box, COLUMNS, FACTS, FIELDS, FILTERS, Field, Flag, Kind, NAMED
+    from coordinator.toolsets.items.live.metrics import ItemMetrics
+    from coordinator.toolsets.items.metrics.resources import MODES
+    from coordinator.toolsets.items.rules import records
+    from coordinator.toolsets.items.rules.board import MAX_ROWS, STATES as BOARD_STATES, Wanted
+    from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config
+    from coordinator.toolsets.items.rules.ids import FULL, dashed, no_such_item, to_inner
+    from coordinator.toolsets.items.rules.items import Fields, NewItem
+    from coordinator.toolsets.items.rules.kinds import FORMS
+    from coordinator.toolsets.items.rules.resources import for_people
+    from coordinator.toolsets.items.rules.results import JSON
+    from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, phase_of
+    from coordinator.toolsets.items.rules.schema import Schema, SchemaConfig, SchemaSource
+    from coordinator.toolsets.items.rules.selection import as_given
+    from coordinator.toolsets.items.rules.times.due import moment
+    from coordinator.toolsets.items.rules.times.instants import instant
+    from coordinator.toolsets.items.rules.times.recurrence import recurrence, stored as stored_recurrence
+    from coordinator.toolsets.items.rules.usage.budgets import shown_limits
+    from coordinator.toolsets.items.rules.usage.shares import Share, budget_of_agent, share_of, shares_of
+    from coordinator.toolsets.items.rules.usage.sums import MOST, NONE, Sum, plus, sum_of
+    from coordinator.toolsets.items.rules.values import TAG, TAG_SYNTAX
+    from coordinator.toolsets.items.store.agents.drains import begin_drain, drain_name, end_drain
+    from coordinator.toolsets.items.store.agents.presence import Agent, AgentList, Agents, list_agents, read_agents
+    from coordinator.toolsets.items.store.agents.presence import read_agents_named
+    from coordinator.toolsets.items.store.agents.questions import AnsweredQuestion, OpenQuestion, answered_questions
+    from coordinator.toolsets.items.store.agents.questions import count_questions, open_questions
+    from coordinator.toolsets.items.store.agents.tokens import TokenStore
+    from coordinator.toolsets.items.store.base import Changed, LIBRARY, SETTLE
+    from coordinator.toolsets.items.store.boards.claim_lists import ClaimList, Claims, HeldBackList, LiveClaim
+    from coordinator.toolsets.items.store.boards.claim_lists import read_claims, read_held_back
+    from coordinator.toolsets.items.store.boards.rows import Row as ItemRow, STATES, rows_by_ids
+    from coordinator.toolsets.items.store.boards.tree_graph import Below, MAX_NODES, MAX_SIDE, Neighbourhood
+    from coordinator.toolsets.items.store.boards.tree_graph import Node as TreeNode, TreeGraph, read_neighbourhood
+    from coordinator.toolsets.items.store.boards.tree_graph import read_tree
+    from coordinator.toolsets.items.store.boards.windows import BoardPage, board_page, recent_page
+    from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
+    from coordinator.toolsets.items.store.end_claim import ClaimEnder
+    from coordinator.toolsets.items.store.held_counts import count_held_back
+    from coordinator.toolsets.items.store.history import read_history
+    from coordinator.toolsets.items.store.measures.items import PROJECTS, read_abandoned
+    from coordinator.toolsets.items.store.measures.project_state import ProjectState, read_project_state
+    from coordinator.toolsets.items.store.measures.samples import DAY_ROWS, DAY_STEP, HOUR_ROWS, HOUR_STEP, Sample
+    from coordinator.toolsets.items.store.measures.samples import Samples, filled, read_samples
+    from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
+    from coordinator.toolsets.items.store.resources import ResourceRow, Use, read_resources
+    from coordinator.toolsets.items.store.restore import RestoreStore, RestoredItem, RestoredNote
+    from coordinator.toolsets.items.store.trees import descendants
+    from coordinator.toolsets.items.store.usage import GROUPS, UsageReport, UsageRow, agent_sums, last_days, read_usage
+    from coordinator.toolsets.items.store.usage import stored_sum, usage_entries
+    from coordinator.toolsets.items.tools.agents import agent_entry, agents_result
+else:
+    __getattr__ = names_of(__name__, __file__)

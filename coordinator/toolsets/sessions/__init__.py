@@ -34,3 +34,16 @@ from these; any key still kept verifies.
 ``lua/modules/sessions.lua`` has the layout, ``bindings.lua`` binding and take-over, ``asked.lua`` which
 yield a handle refers to. Tokens and trace tokens are in ``rules/tokens.py`` and ``rules/trace.py``.
 """
+
+from typing import TYPE_CHECKING
+
+from coordinator.toolsets.face import names_of
+
+if TYPE_CHECKING:
+    from coordinator.toolsets.sessions.contract.results import TraceEvent
+    from coordinator.toolsets.sessions.rules.answers import KeptAnswer
+    from coordinator.toolsets.sessions.store.listing import AnsweredCheckpoint, SessionRow, answered_checkpoints
+    from coordinator.toolsets.sessions.store.listing import count_open, list_sessions, sessions_of_item
+    from coordinator.toolsets.sessions.tools.people import EVENTS, SeenSession
+else:
+    __getattr__ = names_of(__name__, __file__)
