@@ -114,6 +114,14 @@ async def spend(tools: Client, item: str, agent: str = "spender", **used: Any) -
     assert (await tools("manage_notes", operation="upsert", notes=[note]))["upserted"] == 1
 
 
+async def test_a_renewal_that_spends_the_first_budget_of_a_project_says_stop(tools: Client) -> None:
+    item = await tools.add(budget={"tokens": 10})
+    await tools.claim("a", item)
+    entry = {"itemId": item, "usage": {"outputTokens": 12}}
+    answer = await tools("claim_item", actor=actor("a"), requestId=fresh_id(), claims=[entry])
+    assert answer["claimResults"][0]["stopReason"] == f"the budget of item {item} is spent: 12 of 10 tokens"
+
+
 async def test_a_spent_budget_refuses_claims_below_it_until_it_is_raised(tools: Client) -> None:
     root = await tools.add(budget={"tokens": 200, "costMicroUsd": 10**9})
     top, item = await tools.add(parentId=root), await tools.add(parentId=root, priority="high")

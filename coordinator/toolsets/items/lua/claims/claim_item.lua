@@ -94,7 +94,7 @@ return function(run, request, agent, who, wanted, releases, include)
       if taken then resources.take_further(run, winner, taken) end
       results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence, {renewed = true}}
       if used then usage.add(run, winner.id, agent, used) end
-      results[place][6].budget = budgeted and budgets.against(run, winner.id, agent) or nil
+      results[place][6].budget = (budgeted or used) and budgets.against(run, winner.id, agent) or nil
     else
       winner = winner and items.load(run, winner.id)
       if winner and winner.holder then claims.notice_expiry(run, winner, winner.holder ~= agent) end

@@ -185,8 +185,7 @@ end
 
 -- The spent budget that keeps an agent from an item (nil: from any item); nil if there is none.
 function budgets.against(run, id, agent)
-  local spent = id and not run.absent[run.keys.spent_budgets] and of_item(run, id)
-  return spent or run.settings.b and budgets.of_caller(run, agent) or nil
+  return of_item(run, id) or run.settings.b and budgets.of_caller(run, agent) or nil
 end
 
 -- A refused claim, as replies show it.
