@@ -167,7 +167,10 @@ class Job:
         if self.outcome is not None:
             raise RuntimeError(f"the job has ended: {self.outcome}")
         self._meter.add(counted)
-        if self._meter and self._reporting is None:
+        self._report_in_time()
+
+    def _report_in_time(self) -> None:
+        if (self._meter or self._unseen is not None) and self._reporting is None and self.outcome is None:
             self._reporting = self._core.background(self._report_later(self._told_at + REPORT_SECONDS - now()))
 
     async def note(self, key: str, body: str, role: str | None = None, usage: Usage | None = None) -> None:
@@ -448,7 +451,7 @@ class Job:
         return {"claims": [claim]}
 
     async def _report_later(self, seconds: float) -> None:
-        """Tells what was used by then, by a renewal. What cannot be told then is told with the next call."""
+        """Tells what was used by then, by a renewal, and again what could not be told, or was used meanwhile."""
         try:
             await asyncio.sleep(seconds)
             async with self._telling:
@@ -459,6 +462,7 @@ class Job:
             _log.debug("the usage of '%s' (%s) could not be reported yet: %s", self.title, self.id, error)
         finally:
             self._told_at, self._reporting = now(), None
+        self._report_in_time()
 
     async def _tell(self, tool: str, arguments: dict[str, Any], usage: Usage | None = None) -> dict[str, Any]:
         """Calls a tool about the item, and tells with it what was used."""

@@ -188,6 +188,43 @@ async def test_long_work_reports_by_itself_and_stops_when_a_budget_is_spent(
     assert await held(fleet) == 0
 
 
+async def test_what_is_used_while_a_report_is_under_way_is_reported_too(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "REPORT_SECONDS", 0.01)
+    (item,) = await add(fleet, "one")
+    work, call = await next_job(fleet), Core.call
+
+    async def using(core: Core, tool: str, *args: Any, **more: Any) -> Any:
+        answer = await call(core, tool, *args, **more)
+        if tool == "claim_item":
+            monkeypatch.setattr(Core, "call", call)
+            work.usage(outputTokens=7)
+        return answer
+
+    async with work:
+        monkeypatch.setattr(Core, "call", using)
+        work.usage(outputTokens=5)
+        await wait_until(lambda: told(fleet, item, 12), what="the second report")
+        await work.done()
+
+
+async def test_a_report_whose_answer_was_not_heard_is_repeated(deaf: Deaf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "REPORT_SECONDS", 0.01)
+    (item,) = await add(deaf, "one", budget={"tokens": 10})
+    work = await next_job(deaf, raises=True)
+
+    async def until_stopped() -> None:
+        async with work:
+            deaf.deaf = "claim_item"
+            work.usage(outputTokens=12)
+            await asyncio.Event().wait()
+
+    with pytest.raises(JobStopped, match="12 of 10 tokens"):
+        await until_stopped()
+    assert (await used(deaf, item))["outputTokens"] == 12
+
+
 async def told(fleet: Fleet, item: str, tokens: int) -> bool:
     return (await used(fleet, item)).get("outputTokens") == tokens
 
