@@ -89,7 +89,7 @@ class _Assembly:
         return LoadedActivity(numbered, file.workflow, file.data, file.text, file.place)
 
     def _workflow(self, name: str, files: list[File]) -> LoadedWorkflow | None:
-        file = next((one for one in files if one.kind == "workflow"), None)
+        file = next((each for each in files if each.kind == "workflow"), None)
         if file is None:
             if name != META or not self._folders[name].skills:
                 self._tell(files[0], f"the folder {name} has no workflow.toon", "odd", place=name)
@@ -112,8 +112,8 @@ class _Assembly:
         initial = file.head.initial_activity
         if initial and initial not in activities:
             self._tell(file, f"initialActivity: there is no activity {initial!r}", "odd")
-        borrowed = [self._activity_files[one.place] for one in activities.values()
-                    if one.owner != name and one.place in self._activity_files]  # fmt: skip
+        borrowed = [self._activity_files[each.place] for each in activities.values()
+                    if each.owner != name and each.place in self._activity_files]  # fmt: skip
         return LoadedWorkflow(
             file.head, name, activities, file.data, file.text, file.place, digest([*files, *borrowed])
         )

@@ -131,7 +131,6 @@ class Scanned(NamedTuple):
     """What one scan of a root has found."""
 
     files: dict[Path, FoundFile]
-    """Every file of definitions."""
     problems: tuple[Problem, ...]
     incomplete: str
     """Why this scan may have missed files; empty: it has found all."""

@@ -131,7 +131,9 @@ def _trigger(
 def _rings(library: Library) -> Iterator[Problem]:
     """Workflows that trigger each other in a cycle."""
     leads = {
-        name: {trigger.workflow for one in loaded.activities.values() for trigger in one.activity.all_triggers()}
+        name: {
+            trigger.workflow for activity in loaded.activities.values() for trigger in activity.activity.all_triggers()
+        }
         for name, loaded in library.workflows.items()
     }
     reported: set[str] = set()

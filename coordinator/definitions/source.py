@@ -126,7 +126,7 @@ class Definitions:
             return seen
 
     def _look(self) -> Seen:
-        return tuple(one for root in self.roots for one in _files(str(root), _DEEPEST))
+        return tuple(file for root in self.roots for file in _files(str(root), _DEEPEST))
 
     def _reload(self, seen: Seen, restless: frozenset[str] = frozenset()) -> Library:
         """Reads the changed files and makes a new library.
@@ -248,12 +248,12 @@ def _scan_roots(roots: Sequence[Path]) -> files.Scanned:
         here, new_problems, missed = files.scan(root)
         problems += new_problems
         incomplete = incomplete or missed
-        hidden = sorted({one.workflow for one in here.values()} & set(owners))
+        hidden = sorted({file.workflow for file in here.values()} & set(owners))
         problems += [
             Problem("odd", name, None, f"is taken from {owners[name]}, so {root / name} is not used") for name in hidden
         ]
-        found.update({path: one for path, one in here.items() if one.workflow not in owners})
-        owners.update({one.workflow: root for one in here.values() if one.workflow not in owners})
+        found.update({path: file for path, file in here.items() if file.workflow not in owners})
+        owners.update({file.workflow: root for file in here.values() if file.workflow not in owners})
     return files.Scanned(found, tuple(problems), incomplete)
 
 

@@ -97,13 +97,13 @@ def write(value: Any) -> str:
 
 def _fields(value: dict[str, Any]) -> list[str]:
     lines: list[str] = []
-    for key, one in value.items():
-        if isinstance(one, dict):
-            lines += [f"{_key(key)}:", *_indented(_fields(one))]
-        elif isinstance(one, list | tuple):
-            lines += _array(_key(key), list(one))
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            lines += [f"{_key(key)}:", *_indented(_fields(inner))]
+        elif isinstance(inner, list | tuple):
+            lines += _array(_key(key), list(inner))
         else:
-            lines.append(toon_format.dumps({key: one}))
+            lines.append(toon_format.dumps({key: inner}))
     return lines
 
 
@@ -114,11 +114,12 @@ def _array(key: str, value: list[Any], tables: bool = True) -> list[str]:
         return [f"{head}: {_row(value)}" if value else f"{head}:"]
     columns = list(value[0]) if tables and isinstance(value[0], dict) else []
     if columns and all(
-        isinstance(one, dict) and one.keys() == value[0].keys() and all(map(_plain, one.values())) for one in value
+        isinstance(entry, dict) and entry.keys() == value[0].keys() and all(map(_plain, entry.values()))
+        for entry in value
     ):
-        rows = [_row([one[column] for column in columns]) for one in value]
+        rows = [_row([entry[column] for column in columns]) for entry in value]
         return [f"{head}{{{','.join(map(_key, columns))}}}:", *_indented(rows)]
-    return [f"{head}:", *_indented([line for one in value for line in _item(one)])]
+    return [f"{head}:", *_indented([line for entry in value for line in _item(entry)])]
 
 
 def _item(value: Any) -> list[str]:

@@ -10,7 +10,6 @@ from coordinator.errors import invalid, that_exist
 from coordinator.feed.kinds import GATEWAY_ID, GROUPS, KINDS, NAMES
 
 MOST_IDS = 256
-"""Ids of one filter."""
 
 _ITEM = re.compile(r"[0-9a-f]{8}(-?)([0-9a-f]{4}\1){3}[0-9a-f]{12}", re.IGNORECASE)
 _FLOW = re.compile(r"[1-9]\d{9,16}")
@@ -24,7 +23,6 @@ class Filter(NamedTuple):
     """Which events a listener gets: those that meet all of the conditions. Equal filters share their work."""
 
     kinds: frozenset[str] = _BY_DEFAULT
-    """Names of kinds."""
     ids: frozenset[str] = ANY
     """As in the stream, and of sessions also with dashes; empty: any."""
     roots: frozenset[str] = ANY

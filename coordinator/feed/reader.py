@@ -88,7 +88,7 @@ class _Followed:
 
     @property
     def listeners(self) -> Iterator[Listener]:
-        return (one for group in self._groups.values() for one in group)
+        return (listener for group in self._groups.values() for listener in group)
 
     @property
     def idle(self) -> bool:
@@ -137,9 +137,9 @@ class _Followed:
 
     def _places(self, wanted: Filter) -> Iterable[set[Filter]]:
         if wanted.ids:
-            return [self._by_id.setdefault(one, set()) for one in wanted.ids]
+            return [self._by_id.setdefault(name, set()) for name in wanted.ids]
         if wanted.roots:
-            return [self._by_root.setdefault(one, set()) for one in wanted.roots]
+            return [self._by_root.setdefault(name, set()) for name in wanted.roots]
         return (self._others,)
 
     def group(self, wanted: Filter) -> Iterable[Listener]:
@@ -149,8 +149,8 @@ class _Followed:
         """The filters whose listeners get an event."""
         candidates = {*self._others, *self._by_root.get(event.root, ())}
         if self._by_id:
-            for one in event.ids:
-                candidates.update(self._by_id.get(one, ()))
+            for name in event.ids:
+                candidates.update(self._by_id.get(name, ()))
         return [wanted for wanted in candidates if sees(wanted, event)]
 
 
@@ -353,7 +353,8 @@ class FeedReader:
                     raise _Lost  # calls go to another server now, perhaps
                 source.read_at = time.monotonic()
                 fenced = self._store.projects.fenced
-                await self._check_all([one for one in streams if one.away or one.project in fenced], source.verified)
+                suspect = [followed for followed in streams if followed.away or followed.project in fenced]
+                await self._check_all(suspect, source.verified)
                 await self._dispatch(await self._read(source, streams, connection))
         finally:
             with contextlib.suppress(redis.exceptions.RedisError, OSError):
@@ -362,7 +363,7 @@ class FeedReader:
     async def _read(self, source: _ServerReader, streams: Sequence[_Followed], connection: Any) -> list[Any]:
         """The new entries of projects, by key; none if the projects have changed meanwhile."""
         source.changed.clear()
-        words = [one.key for one in streams] + [f"{one.entry[0]}-{one.entry[1]}" for one in streams]
+        words = [stream.key for stream in streams] + [f"{stream.entry[0]}-{stream.entry[1]}" for stream in streams]
         await connection.send_command("XREAD", "COUNT", COUNT, "BLOCK", int(BLOCK_SECONDS * 1000), "STREAMS", *words)
         reading = asyncio.ensure_future(connection.read_response())
         changed = asyncio.ensure_future(source.changed.wait())
@@ -478,8 +479,8 @@ class FeedReader:
         if batches:
             lag = max(0.0, time.time() - first / 1000)
             for wanted, batch in batches.items():
-                for one in followed.group(wanted):
-                    one.give(batch)
+                for listener in followed.group(wanted):
+                    listener.give(batch)
             LAG.observe(lag)
 
 

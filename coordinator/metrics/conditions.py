@@ -222,7 +222,7 @@ CONDITIONS: tuple[Condition, ...] = (
         "page",
         Level("max", "coordinator_store_slots_uncovered"),
         "No node of the store has some of its slots.",
-        "Slots that nobody has: {value}; calls for the projects there fail.",
+        "Slots that no node has: {value}; calls for the projects there fail.",
     ),
     Condition(
         "StoreGrows",

@@ -15,7 +15,7 @@ ROLE = Label("role", ("frontend", "worker", "store", "supervisor"))
 LOOP_LAG = Histogram(
     "coordinator_event_loop_lag_seconds",
     "seconds",
-    "How late the event loop runs a timer: time during which a process answers nobody.",
+    "How late the event loop runs a timer: time during which a process answers no call.",
     (ROLE,),
     (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
 )

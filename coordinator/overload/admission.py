@@ -222,24 +222,24 @@ class Admission:
         last_surplus = max(each.seen for each in self.surplus)
         relapse = criticality is not _CRITICAL and now - last_surplus < _RELAPSE_SECONDS
         seconds = self._queue_seconds * (_RELAPSE_SHARE if relapse else 1.0)
-        one = _Waiting(criticality, Ticket(actor, project, True), now, seconds)
-        self._queues[criticality].append(one)
+        waiting = _Waiting(criticality, Ticket(actor, project, True), now, seconds)
+        self._queues[criticality].append(waiting)
         self.waiting += 1
-        self._take_shares(one.ticket)
-        if self._sweeper is None or one.due < self._sweep_due:
-            self._sweep_at(one.due)
+        self._take_shares(waiting.ticket)
+        if self._sweeper is None or waiting.due < self._sweep_due:
+            self._sweep_at(waiting.due)
         try:
-            await one.admitted
+            await waiting.admitted
         except BaseException:
-            if one.admitted.done() and not one.admitted.cancelled() and one.admitted.exception() is None:
+            if waiting.admitted.done() and not waiting.admitted.cancelled() and waiting.admitted.exception() is None:
                 # It was admitted just as it timed out.
-                self.leave(one.ticket)
+                self.leave(waiting.ticket)
             else:
-                self._forget(one)
+                self._forget(waiting)
             raise
-        self.begins(one.ticket)
-        ADMISSION_QUEUE.labels(_LABELS[criticality]).observe(one.ticket.since - one.since)
-        return one.ticket
+        self.begins(waiting.ticket)
+        ADMISSION_QUEUE.labels(_LABELS[criticality]).observe(waiting.ticket.since - waiting.since)
+        return waiting.ticket
 
     def leave(self, ticket: Ticket) -> None:
         """A call has ended."""
@@ -303,16 +303,16 @@ class Admission:
             while queue:
                 if self.in_flight >= self._class_limits[criticality]:
                     return
-                one = queue.popleft()
+                waiting = queue.popleft()
                 self.waiting -= 1
-                if one.admitted.done():
+                if waiting.admitted.done():
                     # It has just given up; its task, which has not run since, will not find it in the queue.
-                    self._give_back_shares(one.ticket)
+                    self._give_back_shares(waiting.ticket)
                     continue
                 self.in_flight += 1
                 self._shed_in_a_row = 0
-                one.ticket.since = self._clock()
-                one.admitted.set_result(None)
+                waiting.ticket.since = self._clock()
+                waiting.admitted.set_result(None)
 
     def _sweep_at(self, due: float) -> None:
         if self._sweeper is not None:
@@ -344,14 +344,14 @@ class Admission:
         gave_up = self._clock()
         for lower in _CLASSES[: criticality + 1]:
             self.surplus[lower].begin(gave_up)
-            for one in tuple(self._queues[lower]):
-                self._time_out(one)
+            for waiting in tuple(self._queues[lower]):
+                self._time_out(waiting)
 
-    def _time_out(self, one: _Waiting) -> None:
-        self._forget(one)
-        if not one.admitted.done():
+    def _time_out(self, waiting: _Waiting) -> None:
+        self._forget(waiting)
+        if not waiting.admitted.done():
             why = f"there was no room in time, of at most {self._settings.queue_ms} ms"
-            one.admitted.set_exception(self._shed(one.criticality, "queue_timeout", why))
+            waiting.admitted.set_exception(self._shed(waiting.criticality, "queue_timeout", why))
 
     def _displace(self, criticality: Criticality) -> bool:
         """Makes room in the queue by shedding the last call of a lower class; returns whether there was one."""
@@ -359,23 +359,23 @@ class Admission:
             if lower >= criticality:
                 return False
             if queue := self._queues[lower]:
-                one = queue[-1]
-                self._forget(one)
-                if not one.admitted.done():
-                    one.admitted.set_exception(
+                waiting = queue[-1]
+                self._forget(waiting)
+                if not waiting.admitted.done():
+                    waiting.admitted.set_exception(
                         self._shed(lower, "over_capacity", "more urgent calls took this one's place")
                     )
                 return True
         return False
 
-    def _forget(self, one: _Waiting) -> None:
+    def _forget(self, waiting: _Waiting) -> None:
         """Takes a call out of the queue, unless it has left it."""
         try:
-            self._queues[one.criticality].remove(one)
+            self._queues[waiting.criticality].remove(waiting)
         except ValueError:
             return
         self.waiting -= 1
-        self._give_back_shares(one.ticket)
+        self._give_back_shares(waiting.ticket)
 
     def _take_shares(self, ticket: Ticket) -> None:
         self.actors.take(ticket.actor)

@@ -37,8 +37,8 @@ class ShardedAdmission:
 
     def configure(self, settings: Overload) -> None:
         self._settings = settings
-        for one in self.shards.values():
-            one.configure(settings)
+        for admission in self.shards.values():
+            admission.configure(settings)
 
     @property
     def draining(self) -> bool:
@@ -51,8 +51,8 @@ class ShardedAdmission:
             one.draining = draining
 
     def probe(self) -> None:
-        for one in self.shards.values():
-            one.probe()
+        for admission in self.shards.values():
+            admission.probe()
 
     def enter(self, criticality: Criticality, actor: str, project: str, *, parks: bool = False) -> Ticket | None:
         shard = self._shard_of(project)
@@ -87,31 +87,31 @@ class ShardedAdmission:
 
     @property
     def in_flight(self) -> int:
-        return sum(one.in_flight for one in self.shards.values())
+        return sum(admission.in_flight for admission in self.shards.values())
 
     @property
     def waiting(self) -> int:
-        return sum(one.waiting for one in self.shards.values())
+        return sum(admission.waiting for admission in self.shards.values())
 
     @property
     def parked(self) -> int:
-        return sum(one.parked for one in self.shards.values())
+        return sum(admission.parked for admission in self.shards.values())
 
     @property
     def most(self) -> int:
-        return sum(one.most for one in self.shards.values())
+        return sum(admission.most for admission in self.shards.values())
 
     def shown(self) -> str:
         """The state of the breakers: that of the shard that is best off."""
-        states = [one.shown() for one in self.shards.values()]
+        states = [admission.shown() for admission in self.shards.values()]
         return next(state for state in ("closed", "half-open", "open") if state in states)
 
     def report(self) -> None:
         report(self.in_flight, self.most, self.waiting, self.shown())
 
     def _of(self, shard: int) -> Admission:
-        one = self.shards.get(shard)
-        if one is None:
-            one = self.shards[shard] = Admission(self._settings, self._clock)
-            one.draining = self._draining
-        return one
+        admission = self.shards.get(shard)
+        if admission is None:
+            admission = self.shards[shard] = Admission(self._settings, self._clock)
+            admission.draining = self._draining
+        return admission

@@ -45,7 +45,6 @@ ROLES = {
         ),
     )
 }
-"""Both roles, by name."""
 
 _IDENTIFIED = "Where a token identifies you, leave `actor` out of every call.\n"
 

@@ -183,6 +183,5 @@ class Plan(Struct, array_like=True, frozen=True):
     """Counters of new forks: name, and the number of arrivals that the join waits for."""
     arrive: Arrival | None = None
     complete: bool = False
-    """The run is complete."""
     error: str = ""
     """The run has failed: a sentence that names the step."""

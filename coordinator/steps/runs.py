@@ -40,7 +40,7 @@ class RunStore:
             # A full store refuses that. But a repeated request creates nothing, and gets its recorded answer.
             if failure.code == "store_full" and await recorded_reply(self._store, project, request) is not None:
                 return
-            # In a cluster it may be the shard of the list alone that is away.
+            # In a cluster it may be the shard of the list alone that does not answer.
             if failure.code != "store_unavailable" or self._store.link(project) is self._store.link():
                 raise
             self._steps.projects.note_later(project)

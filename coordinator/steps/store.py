@@ -86,7 +86,6 @@ class Swept(Struct, array_like=True):
     to_relay: bool
     """Whether there are jobs in the project's outbox."""
     running: int
-    """Steps that run."""
     queued: int
     """Steps that wait in queues."""
     idle: bool
@@ -141,7 +140,6 @@ class StepStore:
 
     def __init__(self, store: Store, handoff: Handoff, queue: Store | None = None) -> None:
         self.store = self._store = store
-        """Where the steps are."""
         self._queue = queue or store
         self._leader_leases = LeaderLeases(store)
         self.handoff = handoff

@@ -18,38 +18,38 @@ from coordinator.store import Store
 
 def problems(webhooks: Mapping[str, Webhook] | None) -> Iterator[tuple[KeyPath, str]]:
     """The problems: where, and a sentence about each."""
-    for name, one in (webhooks or {}).items():
+    for name, webhook in (webhooks or {}).items():
         checks: tuple[tuple[str, Callable[[Webhook], object]], ...] = (("kinds", _kinds), ("root", _roots))
         for field, check in checks:
             try:
-                check(one)
+                check(webhook)
             except ToolFailure as failure:
                 yield ("webhooks", name, field), failure.message.removeprefix(f"{field}: ")
-        if not one.allow_private and _is_private(one.url):
+        if not webhook.allow_private and _is_private(webhook.url):
             yield (
                 ("webhooks", name, "url"),
                 "names an address that is not public: name a public host, or set allow_private: true",
             )
 
 
-def filter_of(one: Webhook) -> Filter:
+def filter_of(webhook: Webhook) -> Filter:
     """Which events a webhook gets. Raises ToolFailure: its filters are wrong."""
-    return Filter(kinds=_kinds(one), roots=_roots(one))
+    return Filter(kinds=_kinds(webhook), roots=_roots(webhook))
 
 
-def secret_of(one: Webhook, environment: Mapping[str, str]) -> str:
+def secret_of(webhook: Webhook, environment: Mapping[str, str]) -> str:
     """The secret of a webhook.
 
     Raises:
         ValueError: the variable is missing, or holds none. The message does not hold its value.
     """
-    if one.secret:
-        return one.secret
-    found = environment.get(one.secret_env)
+    if webhook.secret:
+        return webhook.secret
+    found = environment.get(webhook.secret_env)
     if found is None:
-        raise ValueError(f"the environment variable {one.secret_env} is not set")
+        raise ValueError(f"the environment variable {webhook.secret_env} is not set")
     if not is_secret(found.strip()):
-        raise ValueError(f"the environment variable {one.secret_env} must hold {SECRET_RULE}")
+        raise ValueError(f"the environment variable {webhook.secret_env} must hold {SECRET_RULE}")
     return found.strip()
 
 
@@ -57,29 +57,29 @@ def secret_problems(
     webhooks: Mapping[str, Webhook] | None, environment: Mapping[str, str]
 ) -> Iterator[tuple[KeyPath, str]]:
     """Secrets that the environment of this process lacks."""
-    for name, one in (webhooks or {}).items():
+    for name, webhook in (webhooks or {}).items():
         try:
-            secret_of(one, environment)
+            secret_of(webhook, environment)
         except ValueError as error:
             yield ("webhooks", name, "secret_env"), str(error)
 
 
-def _kinds(one: Webhook) -> frozenset[str]:
-    return kinds_of(one.kinds or None)
+def _kinds(webhook: Webhook) -> frozenset[str]:
+    return kinds_of(webhook.kinds or None)
 
 
-def _roots(one: Webhook) -> frozenset[str]:
-    return ids_of(one.root, "root", items_only=True) if one.root else frozenset()
+def _roots(webhook: Webhook) -> frozenset[str]:
+    return ids_of(webhook.root, "root", items_only=True) if webhook.root else frozenset()
 
 
-async def no_roots(store: Store, one: Webhook) -> list[str]:
+async def no_roots(store: Store, webhook: Webhook) -> list[str]:
     """Ids among its roots that are none: of what was deleted, of items with a parent, misspelt ones.
 
     Raises:
         ToolFailure: the store does not answer.
     """
-    roots = sorted(_roots(one))
-    found = await position.read(store, Cursor(one.project, "", START), 0, tuple(roots))
+    roots = sorted(_roots(webhook))
+    found = await position.read(store, Cursor(webhook.project, "", START), 0, tuple(roots))
     return [dashed(root) for root, what in zip(roots, found.known, strict=True) if what != "root"]
 
 

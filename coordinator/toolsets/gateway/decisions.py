@@ -70,7 +70,6 @@ class OpenApproval(NamedTuple):
     id: str
     queue: str
     requester: str
-    """Who asks."""
     distinct: bool
     """Whether the requester must not answer (four eyes)."""
     asked_at: int
@@ -99,12 +98,12 @@ class OpenApproval(NamedTuple):
     @property
     def refusal(self) -> str:
         """Why the principal may give none of the answers; empty: they may give one."""
-        refusals = [one.refusal for one in self.answers]
+        refusals = [answer.refusal for answer in self.answers]
         return "" if "" in refusals else next(iter(refusals), "There is no answer that people may give.")
 
     def problem(self, transition: str) -> str:
         """Why a transition is none of the answers; empty: it is one."""
-        possible = [one.transition for one in self.answers]
+        possible = [answer.transition for answer in self.answers]
         if transition in possible:
             return ""
         return f"{transition[:64]!r} is not a possible answer; people may take: {', '.join(possible) or 'none'}"
@@ -250,21 +249,21 @@ def _open(row: ListedApproval, snapshot: Snapshot | None, who: Principal) -> Ope
 def answers(snapshot: Snapshot, who: Principal) -> list[AnswerChoice]:
     """The transitions by which people may leave the state that an instance is in, and whether this principal may."""
     workflow, at = snapshot.workflow, snapshot.circumstances(who)
-    requesters = [one.requester for one in snapshot.instance.approvals if one.distinct]
+    requesters = [approval.requester for approval in snapshot.instance.approvals if approval.distinct]
     choices = []
-    for name, one in workflow.states[snapshot.instance.state].transitions.items():
-        if one.actor != HUMAN:
+    for name, way in workflow.states[snapshot.instance.state].transitions.items():
+        if way.actor != HUMAN:
             continue
-        rejected = checks.actor_refusal(one, who, requesters)
-        failing = next((guard for guard in one.guards if guards.refused([guard], at)), None)
+        rejected = checks.actor_refusal(way, who, requesters)
+        failing = next((guard for guard in way.guards if guards.refused([guard], at)), None)
         refusal = rejected.message if rejected else guards.sentence(failing) if failing else ""
         reached = [
             AnswerTarget(target, workflow.states[target].description, machine.outcome_of(workflow, target))
-            for target in dict.fromkeys(targets(one))
+            for target in dict.fromkeys(targets(way))
         ]
-        arguments = machine.prefilled(one, at.scope)
+        arguments = machine.prefilled(way, at.scope)
         choices.append(
-            AnswerChoice(name, one.title or name, one.description, reached, one.input_schema, arguments, refusal)
+            AnswerChoice(name, way.title or name, way.description, reached, way.input_schema, arguments, refusal)
         )
     return choices
 

@@ -9,7 +9,6 @@ from coordinator.errors import ToolFailure
 from coordinator.settings.problems import unknown
 
 MOST = 200
-"""The most problems kept."""
 MOST_SHOWN = 20
 """The most problems in the message; ``problems`` beside the error has all kept ones."""
 MOST_GUESSES = 10

@@ -215,7 +215,8 @@ class FlowReads:
         if stored is None:
             return None
         head, spec, rows, open_steps = stored
-        return _Read(_facts(head), spec, [_unpack(row) for row in rows], open_steps)
+        facts = {name.decode(): value.decode() for name, value in zip(head[::2], head[1::2], strict=True)}
+        return _Read(facts, spec, [_unpack(row) for row in rows], open_steps)
 
     async def _take_long_results(self, project: str, flow: int, rows: Sequence[list[Any]]) -> bool:
         """Replaces the lengths of long results by the results, up to ``MAX_READ_BYTES``; False if some were deleted."""
@@ -429,11 +430,6 @@ class FlowStore(RunStore, FlowReads):
 def _hashed(creator: str) -> str:
     # Text from callers must never become part of a key.
     return blake2b(creator.encode(), digest_size=8).hexdigest()
-
-
-def _facts(head: list[bytes]) -> dict[str, str]:
-    """The fields of a run's header."""
-    return {name.decode(): value.decode() for name, value in zip(head[::2], head[1::2], strict=True)}
 
 
 def _row(id: str, name: str, status: str, creator: str, created: str, ended: str, why: str, parent: str) -> FlowRow:

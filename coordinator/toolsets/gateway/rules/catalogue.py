@@ -97,7 +97,6 @@ class Catalogue:
         self.left_out: dict[str, list[LeftOut]] = {}
         """Tools that are to be imported and cannot be offered, by connection."""
         self.imported: dict[str, Resolved] = {}
-        """Those of ``capabilities`` that are imported."""
         self._servers = servers or {}
         self._packed: dict[str, Packed] = {}
         self.items: dict[str, CatalogueItem] = {}

@@ -104,16 +104,16 @@ def arranged(
         All that is kept; and the places that change, with what is to be stored there, empty: nothing.
     """
     fresh = [(key, whole) for key, whole in changes.items() if whole is not None][-MOST_KEPT:]
-    stay = [one for one in kept if one.key not in changes]
+    stay = [value for value in kept if value.key not in changes]
     stay = stay[max(0, len(stay) + len(fresh) - MOST_KEPT) :]
-    taken = {one.place for one in stay}
+    taken = {value.place for value in stay}
     free = (place for place in range(1, MOST_KEPT + 1) if place not in taken)
     stored = {place: whole.text + whole.media for place, (_, whole) in zip(free, fresh, strict=False)}
     made = [
         KeptValue(key, place, whole.bytes, len(whole.text.encode()), len(whole.media.encode()), version)
         for place, (key, whole) in zip(stored, fresh, strict=True)
     ]
-    emptied = {one.place for one in kept} - taken - stored.keys()
+    emptied = {value.place for value in kept} - taken - stored.keys()
     return [*stay, *made], [*stored.items(), *((place, "") for place in sorted(emptied))]
 
 

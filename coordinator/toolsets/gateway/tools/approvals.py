@@ -75,7 +75,7 @@ def left_gate(snapshot: Snapshot) -> bool:
     ending = snapshot.ending
     if ending is None or ending.error is not None or ending.version == snapshot.instance.version:
         return False
-    return any(one.actor == HUMAN for one in snapshot.workflow.states[ending.state].transitions.values())
+    return any(transition.actor == HUMAN for transition in snapshot.workflow.states[ending.state].transitions.values())
 
 
 def arguments_of(transition: Transition, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,15 +89,17 @@ def _choices(snapshot: Snapshot, principal: Principal) -> Iterator[tuple[str, Tr
     A field that several of them have must be the same in all.
     """
     seen: dict[str, Any] = {}
-    for name, one in machine.offered(snapshot.workflow, snapshot.instance.state, snapshot.circumstances(principal)):
-        if one.actor != HUMAN or machine.actor_problem(one, principal.roles):
+    for name, transition in machine.offered(
+        snapshot.workflow, snapshot.instance.state, snapshot.circumstances(principal)
+    ):
+        if transition.actor != HUMAN or machine.actor_problem(transition, principal.roles):
             continue
-        fields = forms.form(one.input_schema)
+        fields = forms.form(transition.input_schema)
         if fields is None or DECISION in fields:
             continue
         if any(seen.setdefault(field, found) != found for field, found in fields.items()):
             continue
-        yield name, one
+        yield name, transition
 
 
 def _message(snapshot: Snapshot, choices: Mapping[str, Transition]) -> str:

@@ -52,10 +52,10 @@ class Discovery:
         begin = 0
         if args.cursor is not None:
             # A cursor is the id of the last item before it, so what is added and removed elsewhere does no harm.
-            begin = next((number for number, one in enumerate(every, 1) if one.id == args.cursor), -1)
+            begin = next((number for number, item in enumerate(every, 1) if item.id == args.cursor), -1)
             if begin < 0:
                 return rejected(checks.lost_cursor(args.cursor), Principal.of(call.caller), self._links)
-        entries = _that_fit(_item(one, self._links) for one in every[begin:])
+        entries = _that_fit(_item(item, self._links) for item in every[begin:])
         more = [self._links.next(entries[-1].id)] if begin + len(entries) < len(every) else []
         total = len(every) if more or begin else UNSET
         return discovery.HomeAnswer(items=entries, total=total, links=[*more, self._links.search()])
@@ -72,11 +72,11 @@ class Discovery:
         if catalogue.gateway.discovery.visibility == "all":
             results = catalogue.index.search(args.query, args.kind, args.limit)
         else:
-            seen = {one.id for one in visible(catalogue, Principal.of(call.caller))}
+            seen = {item.id for item in visible(catalogue, Principal.of(call.caller))}
             every = catalogue.index.search(args.query, args.kind, len(catalogue.index))
-            results = [one for one in every if one.id in seen][: args.limit]
+            results = [hit for hit in every if hit.id in seen][: args.limit]
         hits = _that_fit(
-            discovery.Hit(score=one.score, item=_item(catalogue.items[one.id], self._links)) for one in results
+            discovery.Hit(score=hit.score, item=_item(catalogue.items[hit.id], self._links)) for hit in results
         )
         total = len(results) if len(hits) < len(results) else UNSET
         return discovery.SearchAnswer(results=hits, total=total, links=[self._links.home()])
@@ -85,7 +85,7 @@ class Discovery:
         """One workflow or capability in full."""
         item = self._backend.catalogue.items.get(args.id)
         if item is None or not sees(self._backend.catalogue, item.id, Principal.of(call.caller)):
-            known = [one.id for one in visible(self._backend.catalogue, Principal.of(call.caller))]
+            known = [other.id for other in visible(self._backend.catalogue, Principal.of(call.caller))]
             return rejected(checks.unknown_item(args.id, known), Principal.of(call.caller), self._links)
         summary = _item(item, self._links)
         return discovery.DescribeAnswer(
@@ -121,7 +121,7 @@ class Discovery:
             if args.transition in state.transitions
         ]
         if not places:
-            known = dict.fromkeys(one for state in workflow.states.values() for one in state.transitions)
+            known = dict.fromkeys(other for state in workflow.states.values() for other in state.transitions)
             unknown = checks.unknown_transition(name, args.transition, known)
             return rejected(unknown, Principal.of(call.caller), self._links, more=[self._links.explain(name)])
         if name == PROXY:
@@ -156,11 +156,11 @@ def _that_fit(made: Iterable[R]) -> list[R]:
     """The first ones, up to ``MAX_BYTES`` together, and at least one. No more are made than that."""
     fitting: list[R] = []
     left = discovery.MAX_BYTES - len(b"[]")
-    for one in made:
-        left -= len(_encode(one)) + len(b",")
+    for row in made:
+        left -= len(_encode(row)) + len(b",")
         if fitting and left < 0:
             break
-        fitting.append(one)
+        fitting.append(row)
     return fitting
 
 

@@ -40,18 +40,18 @@ async def result_page(backend: Backend, call: Call, args: Get) -> Reply:
             snapshot = await backend.operations.get(call.project, args.workflow_id)
         except Rejected as refused:
             return rejected(refused, Principal.of(call.caller), backend.links)
-        one, where = _kept(snapshot, args.result), (call.project, args.workflow_id, snapshot.instance)
-        if offset >= one.text:
-            raise invalid("offset", f"must be less than {one.text}, the bytes of this text")
-        data = await store.result(*where, one, offset, min(pages.ANSWER_CHARS, one.text - offset))
-        media = await store.result(*where, one, one.text, one.media) if one.media and not offset else b"[]"
+        value, where = _kept(snapshot, args.result), (call.project, args.workflow_id, snapshot.instance)
+        if offset >= value.text:
+            raise invalid("offset", f"must be less than {value.text}, the bytes of this text")
+        data = await store.result(*where, value, offset, min(pages.ANSWER_CHARS, value.text - offset))
+        media = await store.result(*where, value, value.text, value.media) if value.media and not offset else b"[]"
         if data is not None and media is not None:
-            return _shown(backend, args.workflow_id, one, offset, data, media)
+            return _shown(backend, args.workflow_id, value, offset, data, media)
     raise ToolFailure("conflict", "other calls keep replacing the result; repeat the call", retry_after_ms=200)
 
 
 def _kept(snapshot: Snapshot, key: str) -> KeptValue:
-    kept = {one.key: one for one in snapshot.kept}
+    kept = {value.key: value for value in snapshot.kept}
     if key in kept:
         return kept[key]
     context = _decode(snapshot.instance.context)
@@ -67,17 +67,17 @@ def _kept(snapshot: Snapshot, key: str) -> KeptValue:
     raise invalid("result", why + that_exist(key, kept))
 
 
-def _shown(backend: Backend, workflow: str, one: KeptValue, offset: int, data: bytes, media: bytes) -> Reply:
+def _shown(backend: Backend, workflow: str, value: KeptValue, offset: int, data: bytes, media: bytes) -> Reply:
     begun, text = page(data, pages.ANSWER_CHARS)
     offset += begun
     end = offset + len(text.encode())
-    more = [backend.links.result(workflow, one.key, end)] if end < one.text else []
+    more = [backend.links.result(workflow, value.key, end)] if end < value.text else []
     body = ResultPage(
         workflow_id=workflow,
-        result=one.key,
-        version=one.version,
+        result=value.key,
+        version=value.version,
         offset=offset,
-        total=one.text,
+        total=value.text,
         text=text,
         next_offset=end if more else UNSET,
         links=[*more, backend.links.myself(workflow)],

@@ -12,12 +12,12 @@ def lacking(held: str, demanded: str) -> str:
     """Which demands (as stored) a claim does not hold, in the same form; '' for none. What it holds exclusively, it may
     share."""
     units: dict[str, int] = {}
-    for one in shown(held):
-        units[one.key] = units.get(one.key, 0) + (one.units if one.mode == "exclusive" else 0)
+    for demand in shown(held):
+        units[demand.key] = units.get(demand.key, 0) + (demand.units if demand.mode == "exclusive" else 0)
     return stored(
-        one
-        for one in shown(demanded)
-        if one.key not in units or (one.mode == "exclusive" and units[one.key] < one.units)
+        demand
+        for demand in shown(demanded)
+        if demand.key not in units or (demand.mode == "exclusive" and units[demand.key] < demand.units)
     )
 
 
@@ -28,10 +28,10 @@ Numbers = tuple[int, int, int, int]
 def at_nodes(text: str) -> dict[str, Numbers]:
     """What demands (as stored) are at each node, that is each key and each of its ancestors."""
     found: dict[str, list[int]] = {}
-    for one in shown(text):
-        for path in paths(one.key):
-            place = (one.mode == "shared") + 2 * (path != one.key)
-            found.setdefault(path, [0, 0, 0, 0])[place] += one.units
+    for demand in shown(text):
+        for path in paths(demand.key):
+            place = (demand.mode == "shared") + 2 * (path != demand.key)
+            found.setdefault(path, [0, 0, 0, 0])[place] += demand.units
     return {path: (numbers[0], numbers[1], numbers[2], numbers[3]) for path, numbers in found.items()}
 
 

@@ -119,38 +119,38 @@ class _Audit:
         """
         pending = subjects
         for _ in range(_TRIES):
-            deep = [one for one in pending if one.extra_reads is not nothing]
-            replies = await self._reader.moment([read for one in deep for read in one.first])
-            looks = dict(zip(map(id, deep), _split(replies, [len(one.first) for one in deep]), strict=True))
-            wanted = [one.first + _extra_reads(one, looks.get(id(one))) for one in pending]
+            deep = [subject for subject in pending if subject.extra_reads is not nothing]
+            replies = await self._reader.moment([read for subject in deep for read in subject.first])
+            looks = dict(zip(map(id, deep), _split(replies, [len(subject.first) for subject in deep]), strict=True))
+            wanted = [subject.first + _extra_reads(subject, looks.get(id(subject))) for subject in pending]
             owing, *flat = await self._reader.moment([_OWED, *(read for reads in wanted for read in reads)])
             if owing:
                 await self._reader.settle()
                 continue
             moved: list[Subject] = []
-            for one, replies in zip(pending, _split(flat, [len(reads) for reads in wanted]), strict=True):
-                first, extra = replies[: len(one.first)], replies[len(one.first) :]
-                if first == looks.get(id(one), first):
-                    self._found.update(Difference(one.key, problem) for problem in _problems(one, first, extra))
+            for subject, replies in zip(pending, _split(flat, [len(reads) for reads in wanted]), strict=True):
+                first, extra = replies[: len(subject.first)], replies[len(subject.first) :]
+                if first == looks.get(id(subject), first):
+                    self._found.update(Difference(subject.key, problem) for problem in _problems(subject, first, extra))
                 else:
-                    moved.append(one)
+                    moved.append(subject)
             pending = moved
             if not pending:
                 return
         self._restless += len(pending)
 
 
-def _extra_reads(one: Subject, look: list[Any] | None) -> list[Read]:
+def _extra_reads(subject: Subject, look: list[Any] | None) -> list[Read]:
     try:
-        return one.extra_reads(look) if look is not None else []
+        return subject.extra_reads(look) if look is not None else []
     except (KeyError, ValueError):
         return []  # the check reports the same problem
 
 
-def _problems(one: Subject, first: list[Any], extra: list[Any]) -> Iterator[str]:
+def _problems(subject: Subject, first: list[Any], extra: list[Any]) -> Iterator[str]:
     """The problems of a subject. Unreadable data is also a problem, and does not end the audit."""
     try:
-        yield from one.judge(first, extra)
+        yield from subject.judge(first, extra)
     except (KeyError, ValueError) as error:
         yield f"cannot be read: {error!r}"
 

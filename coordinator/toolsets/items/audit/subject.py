@@ -22,7 +22,6 @@ def nothing(first: list[Any]) -> list[Read]:
 class Subject(NamedTuple):
     key: str
     first: list[Read]
-    """The first reads."""
     judge: Callable[[list[Any], list[Any]], Iterable[str]]
     """The problems, given the replies to the first and to the further reads."""
     extra_reads: Callable[[list[Any]], list[Read]] = nothing

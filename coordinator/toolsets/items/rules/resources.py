@@ -47,7 +47,7 @@ class ResourceConfig:
             schemas: of each schema what its items demand, and its default traits.
         """
         by_schema = {
-            name: stored([*own, *(one for trait in traits for one in self.traits.get(trait, ()))])
+            name: stored([*own, *(demand for trait in traits for demand in self.traits.get(trait, ()))])
             for name, (own, traits) in schemas.items()
         }
         if not (self.limits or self.traits or any(by_schema.values())):
@@ -58,7 +58,7 @@ class ResourceConfig:
 
     def problem(self, text: str, field: str = "resources") -> ToolFailure | None:
         """Why an item cannot have these demands (as stored): there is not so much."""
-        demands = [Demand(key=one.key, mode=one.mode, units=one.units) for one in shown(text)]  # type: ignore[arg-type]
+        demands = [Demand(key=demand.key, mode=demand.mode, units=demand.units) for demand in shown(text)]  # type: ignore[arg-type]
         for number, sentence in excess(demands, self._capacities) if text else ():
             return invalid(f"{field}[{number}].units", sentence)
         return None
@@ -67,23 +67,23 @@ class ResourceConfig:
 def stored(demands: Iterable[Demand | Resource]) -> str:
     """Demands in the form of ``lua/resources/demands.lua``; of equal keys the first one counts."""
     first: dict[str, Demand | Resource] = {}
-    for one in demands:
-        first.setdefault(one.key, one)
-    return ",".join(f"{MODES[one.mode]}{one.units}:{one.key}" for one in first.values())
+    for demand in demands:
+        first.setdefault(demand.key, demand)
+    return ",".join(f"{MODES[demand.mode]}{demand.units}:{demand.key}" for demand in first.values())
 
 
 def shown(text: str) -> list[Resource]:
     """Demands from their stored form; what a claim has taken of a key one after the other is one."""
     totals: dict[tuple[str, str], int] = {}
-    for head, _, key in (one.partition(":") for one in text.split(",") if one):
+    for head, _, key in (part.partition(":") for part in text.split(",") if part):
         totals[key, _NAMES[head[0]]] = totals.get((key, _NAMES[head[0]]), 0) + int(head[1:])
     return [Resource(key=key, mode=mode, units=units) for (key, mode), units in totals.items()]
 
 
 def for_people(text: str) -> str:
     """Demands (as stored) as people read them: ``gpu x2, repo/app (shared)``."""
-    amounts = ((one, " (shared)" if one.mode == "shared" else f" x{one.units}") for one in shown(text))
-    return ", ".join(one.key + (amount if amount != " x1" else "") for one, amount in amounts)
+    amounts = ((demand, " (shared)" if demand.mode == "shared" else f" x{demand.units}") for demand in shown(text))
+    return ", ".join(demand.key + (amount if amount != " x1" else "") for demand, amount in amounts)
 
 
 def demands(wanted: Sequence[GivenResource], field: str = "resources") -> str:
@@ -96,18 +96,18 @@ def demands(wanted: Sequence[GivenResource], field: str = "resources") -> str:
         raise invalid(field, f"must be at most {MOST_DEMANDS} resources, not {len(wanted)}")
     places: dict[str, int] = {}
     demanded: list[Resource] = []
-    for number, one in enumerate(wanted):
+    for number, demand in enumerate(wanted):
         place = f"{field}[{number}]"
-        if len(one.key) > KEY_LENGTH or not _KEY.fullmatch(one.key):
-            raise invalid(f"{place}.key", f"'{one.key[:64]}' must be {KEY_RULE}")
-        if one.key in places:
-            raise invalid(f"{place}.key", f"'{one.key[:64]}' is there twice; entry {places[one.key]} has it too")
-        places[one.key] = number
-        if (mode := one.mode.lower()) not in MODES:
-            raise invalid(f"{place}.mode", f"must be exclusive or shared, not '{one.mode[:64]}'")
-        if not 1 <= one.units <= MOST_UNITS:
-            raise invalid(f"{place}.units", f"must be 1 to {MOST_UNITS:,}, not {one.units}")
-        if mode == "shared" and one.units > 1:
+        if len(demand.key) > KEY_LENGTH or not _KEY.fullmatch(demand.key):
+            raise invalid(f"{place}.key", f"'{demand.key[:64]}' must be {KEY_RULE}")
+        if demand.key in places:
+            raise invalid(f"{place}.key", f"'{demand.key[:64]}' is there twice; entry {places[demand.key]} has it too")
+        places[demand.key] = number
+        if (mode := demand.mode.lower()) not in MODES:
+            raise invalid(f"{place}.mode", f"must be exclusive or shared, not '{demand.mode[:64]}'")
+        if not 1 <= demand.units <= MOST_UNITS:
+            raise invalid(f"{place}.units", f"must be 1 to {MOST_UNITS:,}, not {demand.units}")
+        if mode == "shared" and demand.units > 1:
             raise invalid(f"{place}.units", "must be 1 or left out: mode shared takes no units")
-        demanded.append(Resource(key=one.key, mode=mode, units=one.units))
+        demanded.append(Resource(key=demand.key, mode=mode, units=demand.units))
     return stored(demanded)

@@ -85,7 +85,7 @@ async def read_usage(store: Store, project: str, by: str, limit: int) -> UsageRe
         by: of ``GROUPS``.
     """
     now, total, spent, items, named = await store.run(_READ, project, GROUPS[by], max(limit, 1))
-    rows = [_item(one) for one in items] or [_named(by, name, entry, now) for name, entry in named]
+    rows = [_item(item) for item in items] or [_named(by, name, entry, now) for name, entry in named]
     if by == "day":
         rows.sort(key=lambda row: row.name, reverse=True)
     elif by != "item":
@@ -128,15 +128,15 @@ def agent_sums(entry: str, now: int) -> tuple[UsageSum, UsageSum | UnsetType]:
     return stored_sum(total), stored_sum(of_day) if int(day) == now // DAY_MS else UNSET
 
 
-def _item(one: _Item) -> UsageRow:
+def _item(item: _Item) -> UsageRow:
     return UsageRow(
-        name=dashed(one.id),
-        sum=stored_sum(one.own, one.below),
-        title=one.title,
-        role=ROLE_NAMES[one.role],
-        own=stored_sum(one.own),
-        budget=shown_limits(one.budget or ""),
-        budget_spent=True if one.spent else UNSET,
+        name=dashed(item.id),
+        sum=stored_sum(item.own, item.below),
+        title=item.title,
+        role=ROLE_NAMES[item.role],
+        own=stored_sum(item.own),
+        budget=shown_limits(item.budget or ""),
+        budget_spent=True if item.spent else UNSET,
     )
 
 

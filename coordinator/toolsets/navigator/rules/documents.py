@@ -30,7 +30,7 @@ def workflow(loaded: LoadedWorkflow) -> Json:
     return {
         **msgspec.to_builtins(loaded.workflow),
         "id": loaded.id,
-        "activities": [activity(one) for one in loaded.activities.values()],
+        "activities": [activity(loaded_activity) for loaded_activity in loaded.activities.values()],
     }
 
 
@@ -53,11 +53,11 @@ def workflows(library: Library) -> list[Json]:
     return [
         {
             "id": name,
-            "title": one.workflow.title,
-            "version": one.version,
-            **({"description": one.workflow.description} if one.workflow.description else {}),
+            "title": workflow.workflow.title,
+            "version": workflow.version,
+            **({"description": workflow.workflow.description} if workflow.workflow.description else {}),
         }
-        for name, one in library.workflows.items()
+        for name, workflow in library.workflows.items()
     ]
 
 
@@ -65,8 +65,8 @@ def activities(library: Library) -> Json | list[Json]:
     """The index of activities, the entry point of agents. If there are none, an empty list."""
     entries: list[Json] = []
     quick_match: dict[str, str] = {}
-    for name, one in library.workflows.items():
-        for loaded in one.activities.values():
+    for name, workflow in library.workflows.items():
+        for loaded in workflow.activities.values():
             if loaded.owner != name:
                 continue
             activity = loaded.activity
@@ -107,11 +107,11 @@ def activity_found(loaded: LoadedActivity) -> Json:
 def skills(library: Library) -> Json:
     """The index of skills with their capabilities."""
 
-    def entry(one: LoadedSkill, **where: str) -> Json:
-        arguments = {"skill_id": one.id, **where}
+    def entry(skill: LoadedSkill, **where: str) -> Json:
+        arguments = {"skill_id": skill.id, **where}
         return {
-            "id": one.id,
-            "capability": one.skill.capability,
+            "id": skill.id,
+            "capability": skill.skill.capability,
             **where,
             "next_action": _next("get_skill", **arguments),
         }
@@ -119,9 +119,9 @@ def skills(library: Library) -> Json:
     return {
         "description": "What the skills can do. Universal ones serve every workflow, others their own.",
         "usage": "Choose a skill by its capability or as an activity names it, then call get_skill.",
-        "universal": [entry(one) for one in skills_of(library, META)],
+        "universal": [entry(skill) for skill in skills_of(library, META)],
         "workflow_specific": {
-            name: [entry(one, workflow_id=name) for one in own]
+            name: [entry(skill, workflow_id=name) for skill in own]
             for name in library.folders
             if name != META and (own := skills_of(library, name))
         },
@@ -136,13 +136,13 @@ def skills_of(library: Library, workflow_id: str) -> list[LoadedSkill]:
 
 def listed_skills(library: Library, workflow_id: str | None) -> Json | list[Json]:
     """The universal skills; if a workflow is given, also its own skills."""
-    universal = [_listed(one, f"{META}/skills/") for one in skills_of(library, META)]
+    universal = [_listed(skill, f"{META}/skills/") for skill in skills_of(library, META)]
     if workflow_id is None:
         return universal
     own = [] if workflow_id == META else skills_of(library, workflow_id)
     return {
         "universal": universal,
-        "workflow": [{**_listed(one, "skills/"), "workflowId": workflow_id} for one in own],
+        "workflow": [{**_listed(skill, "skills/"), "workflowId": workflow_id} for skill in own],
     }
 
 
@@ -151,12 +151,12 @@ def texts(loaded: Sequence[LoadedText], formats: bool) -> list[Json]:
     words = {"md": "markdown", "toon": "toon"}
     return [
         {
-            "index": one.index,
-            "name": one.name,
-            "title": display_name(one.name),
-            **({"format": words[one.format]} if formats else {}),
+            "index": text.index,
+            "name": text.name,
+            "title": display_name(text.name),
+            **({"format": words[text.format]} if formats else {}),
         }
-        for one in loaded
+        for text in loaded
     ]
 
 
@@ -195,9 +195,9 @@ def discovery(library: Library) -> Json:
     return calls
 
 
-def _listed(one: LoadedSkill, folder: str) -> Json:
-    file = one.place.rpartition("/")[2]
-    return {"index": one.index, "id": one.id, "name": display_name(one.id), "path": folder + file}
+def _listed(skill: LoadedSkill, folder: str) -> Json:
+    file = skill.place.rpartition("/")[2]
+    return {"index": skill.index, "id": skill.id, "name": display_name(skill.id), "path": folder + file}
 
 
 def _next(tool: str, **parameters: str) -> Json:

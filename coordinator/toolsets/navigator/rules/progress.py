@@ -55,15 +55,15 @@ def blocks(checkpoint: Checkpoint, state: State) -> bool:
 def first_of_each(things: Sequence[Named]) -> list[Named]:
     """Drops repeated ids. (They are a mistake of the author; the first one counts.)"""
     by_id: dict[str, Named] = {}
-    for one in things:
-        by_id.setdefault(one.id, one)
+    for thing in things:
+        by_id.setdefault(thing.id, thing)
     return list(by_id.values())
 
 
 def questions(activity: Activity, state: State) -> list[Checkpoint]:
     """The unanswered checkpoints that block everything else."""
     distinct = first_of_each(activity.checkpoints)
-    return [one for one in distinct if one.id not in state.answers and blocks(one, state)]
+    return [checkpoint for checkpoint in distinct if checkpoint.id not in state.answers and blocks(checkpoint, state)]
 
 
 def blocking_checkpoint(activity: Activity, state: State) -> Checkpoint | None:
@@ -74,7 +74,9 @@ def blocking_checkpoint(activity: Activity, state: State) -> Checkpoint | None:
 def optional_checkpoints(activity: Activity, state: State) -> list[Checkpoint]:
     """The unanswered, non-blocking checkpoints."""
     distinct = first_of_each(activity.checkpoints)
-    return [one for one in distinct if one.id not in state.answers and not blocks(one, state)]
+    return [
+        checkpoint for checkpoint in distinct if checkpoint.id not in state.answers and not blocks(checkpoint, state)
+    ]
 
 
 def current_round(activity: Activity, state: State) -> Round | None:
@@ -154,10 +156,12 @@ def left(activity: Activity, state: State) -> list[str]:
     if (inner := current_round(activity, state)) is not None:
         found.append(f"loop '{inner.loop.id}'")
     things = list(_ordered(activity, state))
-    steps = [f"'{one.step.id}'" for one in things if isinstance(one, Place)]
+    steps = [f"'{thing.step.id}'" for thing in things if isinstance(thing, Place)]
     if steps:
         found.append(("step " if len(steps) == 1 else "steps ") + ", ".join(steps))
-    found += [f"loop '{one.id}'" for one in things if isinstance(one, Loop) and not (inner and inner.loop is one)]
+    found += [
+        f"loop '{thing.id}'" for thing in things if isinstance(thing, Loop) and not (inner and inner.loop is thing)
+    ]
     for trigger in triggers.unrun(triggers.at_end(activity), triggers.END, state):
         found.append(f"workflow '{trigger.workflow}'")
     return found

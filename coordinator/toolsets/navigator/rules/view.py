@@ -41,7 +41,8 @@ def checkpoint(walk: Walk) -> navigation.ActiveCheckpoint | None:
     if blocking is None:
         return None
     options = [
-        navigation.OfferedOption(id=one.id, label=one.label, description=one.description) for one in blocking.options
+        navigation.OfferedOption(id=option.id, label=option.label, description=option.description)
+        for option in blocking.options
     ]
     return navigation.ActiveCheckpoint(id=blocking.id, message=blocking.message, options=options)
 
@@ -74,10 +75,10 @@ def situation(walk: Walk) -> str:
 
 def hint(offers: navigation.AvailableActions) -> str:
     """A sentence on running a workflow or reporting variables, if that comes next; else empty."""
-    for one in offers.required:
-        if one.workflow is not UNSET:
-            return f"Next, {how_to_run(one.workflow)}"
-    names = dict.fromkeys(want.name for one in offers.blocked for want in one.variables or ())
+    for offer in offers.required:
+        if offer.workflow is not UNSET:
+            return f"Next, {how_to_run(offer.workflow)}"
+    names = dict.fromkeys(want.name for offer in offers.blocked for want in offer.variables or ())
     if not names:
         return ""
     named = ", ".join(names)

@@ -163,9 +163,9 @@ class Moves:
         """The calls in trace tokens, and the errors of unreadable ones."""
         events: list[results.TraceEvent] = []
         errors: list[str] = []
-        for one in trace_tokens:
+        for token in trace_tokens:
             try:
-                events += (await self._backend.segment(project, one)).events()
+                events += (await self._backend.segment(project, token)).events()
             except Unreadable as error:
                 errors.append(error.reason)
         return events, errors
@@ -292,18 +292,18 @@ def _status(state: SessionState, detail: StatusDetail, workflow: LoadedWorkflow 
 def _answered(
     state: SessionState, kept: Sequence[str], visit: int, unresumed: str
 ) -> list[results.Answered] | UnsetType:
-    answers_given = sorted(((answers.decode(text), text) for text in kept), key=lambda one: one[0].at)
+    answers_given = sorted(((answers.decode(text), text) for text in kept), key=lambda answer: answer[0].at)
     return [
         results.Answered(
-            activity_id=one.given.activity,
-            checkpoint_id=one.given.checkpoint,
-            how=one.given.how,
-            via=one.given.via or UNSET,
-            timestamp=one.at // 1000,
-            resolved_option=one.given.option or UNSET,
-            effect=one.given.effect or UNSET,
-            current_visit=one.visit == visit and one.given.activity == state.act,
+            activity_id=answer.given.activity,
+            checkpoint_id=answer.given.checkpoint,
+            how=answer.given.how,
+            via=answer.given.via or UNSET,
+            timestamp=answer.at // 1000,
+            resolved_option=answer.given.option or UNSET,
+            effect=answer.given.effect or UNSET,
+            current_visit=answer.visit == visit and answer.given.activity == state.act,
             resumed=text != unresumed,
         )
-        for one, text in answers_given
+        for answer, text in answers_given
     ] or UNSET

@@ -136,10 +136,10 @@ class _Reader:
 
     def _times(self) -> str:
         """Reads how often something is repeated; empty: once."""
-        one = self._next()
-        if one and one in "*+?":
+        character = self._next()
+        if character and character in "*+?":
             self._at += 1
-            times = one
+            times = character
         elif match := self._take(_COUNTED):
             low, high = _number(match[1]), _number(match[3] or "")
             if match[3] and high < low:
@@ -152,23 +152,23 @@ class _Reader:
 
     def _atom(self) -> tuple[str, bool]:
         """Reads what can be repeated, and what cannot."""
-        one = self._next()
-        if one == "(":
+        character = self._next()
+        if character == "(":
             return self._group()
-        if one in "*+?" or (one == "{" and _COUNTED.match(self._text, self._at)):
+        if character in "*+?" or (character == "{" and _COUNTED.match(self._text, self._at)):
             raise PatternError("there is nothing to repeat")
         self._at += 1
-        if one == "^":
+        if character == "^":
             return (f"(?<![^{_ENDS}])" if "m" in self._flags else r"\A"), False
-        if one == "$":
+        if character == "$":
             return (f"(?![^{_ENDS}])" if "m" in self._flags else r"\Z"), False
-        if one == ".":
+        if character == ".":
             return (r"[\x00-\U0010ffff]" if "s" in self._flags else f"[^{_ENDS}]"), True
-        if one == "[":
+        if character == "[":
             return self._class(), True
-        if one == "\\":
+        if character == "\\":
             return self._escape()
-        return _literal(ord(one)), True
+        return _literal(ord(character)), True
 
     def _group(self) -> tuple[str, bool]:
         flags = self._flags
@@ -216,14 +216,14 @@ class _Reader:
 
     def _escape(self) -> tuple[str, bool]:
         """Reads what follows a backslash, outside of a class."""
-        one = self._next()
-        if one and one in "bB":
+        character = self._next()
+        if character and character in "bB":
             self._at += 1
-            return (_BOUNDARY if one == "b" else _NO_BOUNDARY), False
-        if one and one in "AzZ":
+            return (_BOUNDARY if character == "b" else _NO_BOUNDARY), False
+        if character and character in "AzZ":
             self._at += 1
-            return (r"\A" if one == "A" else r"\Z"), False
-        if self._names and one == "k":
+            return (r"\A" if character == "A" else r"\Z"), False
+        if self._names and character == "k":
             if not (match := self._take(_NAMED)):
                 raise PatternError("\\k has no name of a group")
             return self._reference(match[1]), True
@@ -244,16 +244,16 @@ class _Reader:
 
     def _character(self, *, in_class: bool) -> int:
         """Reads a character after a backslash."""
-        one = self._next()
-        if not one:
+        character = self._next()
+        if not character:
             raise PatternError("it ends with a backslash")
-        if one in _CONTROLS:
+        if character in _CONTROLS:
             self._at += 1
-            return _CONTROLS[one]
-        if in_class and one == "b":
+            return _CONTROLS[character]
+        if in_class and character == "b":
             self._at += 1
             return 8
-        if one == "c":
+        if character == "c":
             if match := self._take(_CONTROL_IN_CLASS if in_class else _CONTROL):
                 return ord(match[1]) % 32
             return ord("\\")  # and the c is read again
@@ -269,7 +269,7 @@ class _Reader:
         if match := self._take(_OCTAL):
             return int(match[0], 8)
         self._at += 1
-        return ord(one)
+        return ord(character)
 
     def _class(self) -> str:
         """Reads a class, behind its bracket."""
@@ -294,12 +294,12 @@ class _Reader:
 
     def _member(self) -> int | str:
         """Reads a character of a class, or a set of characters."""
-        one = self._next()
-        if not one:
+        character = self._next()
+        if not character:
             raise PatternError("a '[' is not closed")
         self._at += 1
-        if one != "\\":
-            return ord(one)
+        if character != "\\":
+            return ord(character)
         return self._set() or self._character(in_class=True)
 
 

@@ -102,13 +102,13 @@ def recurrence(recurs: Recurs, field: str = "recurs") -> Recurrence:
         never = following(checked, 0) is None
     except CronSimError as problem:
         bad = str(problem).lower()
-        one = _FIELDS.get(bad.removeprefix("bad "))
-        allowed = f"; allowed: {one[0]}, also with * , - and /" if one else ""
+        known = _FIELDS.get(bad.removeprefix("bad "))
+        allowed = f"; allowed: {known[0]}, also with * , - and /" if known else ""
         raise invalid(f"{field}.cron", f"'{cron}': {bad}{allowed}") from None
     if never:
         raise invalid(f"{field}.cron", f"'{cron}' never comes")
     for part, (name, (_, most)) in zip(cron.split(), _FIELDS.items(), strict=False):
-        if any(int(one.partition("/")[2] or 0) > most for one in part.split(",")):
+        if any(int(element.partition("/")[2] or 0) > most for element in part.split(",")):
             raise invalid(f"{field}.cron", f"'{cron}': a step of {name} must be at most {most}")
     return checked
 

@@ -13,7 +13,6 @@ class TokenState(NamedTuple):
     """What a token is worth now."""
 
     newest: bool
-    """Whether it is the newest one for its item."""
     live: bool
     """Whether the agent's claim with its fence is live."""
     older: bool

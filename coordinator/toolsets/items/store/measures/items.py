@@ -121,7 +121,6 @@ class Measures(NamedTuple):
     """The measurements of one project."""
 
     roles: dict[str, int]
-    """Items by role."""
     oldest_seconds: float
     """Age of the oldest item in the queue that agents are offered; 0: there is none."""
     held: list[Held]
@@ -139,7 +138,6 @@ class Measures(NamedTuple):
     in_backoff: int
     """Items in back-off."""
     quarantined: int
-    """Items in quarantine."""
     next_end: int
     """When the next claim ends, or item is held back no longer, in ms; 0: there is none."""
     agents: int
