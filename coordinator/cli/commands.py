@@ -12,7 +12,7 @@ from coordinator.cli.items.pages import ITEM_COMMANDS
 
 COMMANDS: dict[str, Command] = {
     "up": Command(
-        "coordinator.cli.up:up",
+        "coordinator.cli.processes.up:up",
         """Run a whole fleet on this machine: Redis, front-ends and workers.
 
         Without --redis-url it starts a private Redis, whose data in --data-dir is kept across restarts.
@@ -23,7 +23,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet up", "fleet up --port 9000 --frontends 4 --data-dir ./data"),
     ),
     "status": Command(
-        "coordinator.cli.status:status",
+        "coordinator.cli.processes.status:status",
         """Show what runs on a data directory, and whether it is well.
 
         Processes with their ids, ports, health, versions. The exit code is 0 if a fleet runs there and is well, 1 if
@@ -32,7 +32,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet status", "fleet status --data-dir ./data --json"),
     ),
     "stop": Command(
-        "coordinator.cli.stop:stop",
+        "coordinator.cli.processes.stop:stop",
         """Stop the fleet of a data directory, and wait for its end.
 
         That is the one of `fleet up`. Work in progress may end, as after Ctrl-C. What is left of a fleet that was
@@ -41,7 +41,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet stop", "fleet stop --data-dir ./data --wait 300"),
     ),
     "serve": Command(
-        "coordinator.cli.serve:serve",
+        "coordinator.cli.processes.serve:serve",
         """Run front-end processes only, against an existing Redis.
 
         For deployments where something else runs the Redis and restarts processes. Start as many as the
@@ -53,7 +53,7 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "worker": Command(
-        "coordinator.cli.worker:worker",
+        "coordinator.cli.processes.worker:worker",
         """Run one worker process, which executes workflow steps.
 
         Needs the same Redis as the front-ends. Workers can be added, stopped and killed at any time; the
@@ -62,7 +62,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet worker --redis-url redis://127.0.0.1:6379/0", "fleet worker --data-dir ./data --worker-port 9100"),
     ),
     "run": Command(
-        "coordinator.cli.run_command:app",
+        "coordinator.cli.run.command:app",
         """Run a command for each work item: an agent's command line, or any script.
 
         The item comes on stdin. Exit code 0 completes it, 75 hands it back, 65 quarantines it, 126 and 127 stop the
@@ -77,7 +77,7 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "run gc": Command(
-        "coordinator.cli.run_gc:gc",
+        "coordinator.cli.run.gc:gc",
         """Remove worktrees and branches of attempts, and say why others are kept.
 
         A worktree goes if no file or commit in it would be lost, and nobody works in it; a branch, if its base has its
@@ -86,7 +86,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet run gc --dry-run", "fleet run gc --worktree . --salvage --disposable 'dist/'"),
     ),
     "stdio": Command(
-        "coordinator.cli.stdio:stdio",
+        "coordinator.cli.processes.stdio:stdio",
         """Speak MCP on stdin and stdout, for one local agent.
 
         Works on the same data as the fleet of the data directory (or of --redis-url), and starts the
@@ -95,7 +95,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet stdio", "fleet stdio --toolset items --toolset flows --project team-a"),
     ),
     "tools": Command(
-        "coordinator.cli.tools:tools",
+        "coordinator.cli.agents.tools:tools",
         """Print what the tools of a toolset take and answer, on one page.
 
         `fleet tools items` is the reference of the work items' tools: a table of arguments, an example call
@@ -104,7 +104,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet tools", "fleet tools items"),
     ),
     "agents-md": Command(
-        "coordinator.cli.agents_md:agents_md",
+        "coordinator.cli.agents.instructions:agents_md",
         """Print instructions for agents, for an AGENTS.md or as a skill.
 
         For workers, with the tools of /mcp/worker, or for orchestrators, with those of /mcp/items. Agents whose host
@@ -114,7 +114,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet agents-md worker --file AGENTS.md", "fleet agents-md orchestrator --skill"),
     ),
     "audit": Command(
-        "coordinator.cli.audit:audit",
+        "coordinator.cli.reports.audit:audit",
         """Recount a project: do indexes, counters, claims fit its items?
 
         Changes nothing and may run while the project is in use. Reports every difference; the exit code is
@@ -123,7 +123,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet audit", "fleet audit --project default --format json"),
     ),
     "drain": Command(
-        "coordinator.cli.drain:drain",
+        "coordinator.cli.processes.drain:drain",
         """Ask the fleet, a host or one process to take no new work, and wait until work in progress is done.
 
         Claims, creates, searches and waiting calls are turned away with `draining`; heartbeats, releases,
@@ -212,7 +212,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet top", "fleet top --once"),
     ),
     "events": Command(
-        "coordinator.cli.events:events",
+        "coordinator.cli.reports.events:events",
         """Print what happens in a project: its change feed.
 
         Prints the last events that are kept, or goes on with those that come (--follow). Cursors are those of
@@ -241,7 +241,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet completion bash", "fleet completion fish > ~/.config/fish/completions/fleet.fish"),
     ),
     "export": Command(
-        "coordinator.cli.export:export",
+        "coordinator.cli.projects.export:export",
         """Write the items of a project as tasks in Markdown, for beads, or whole.
 
         What was written as Markdown or for beads can be changed and imported again: it updates the same items. The
@@ -250,7 +250,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet export --format markdown > TODO.md", "fleet export --format fleet > project.jsonl"),
     ),
     "import": Command(
-        "coordinator.cli.import_:import_",
+        "coordinator.cli.projects.import_:import_",
         """Make items of what another tracker has; a second import updates them, and makes none twice.
 
         Only what has changed at the source is updated, so what was changed here stays. Items that somebody holds are
@@ -263,7 +263,7 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "config show": Command(
-        "coordinator.cli.config:show",
+        "coordinator.cli.config.show:show",
         """Print every setting in force and where its value came from.
 
         Takes the same flags, environment variables and file as the other commands, so it shows what they
@@ -272,12 +272,12 @@ COMMANDS: dict[str, Command] = {
         ("fleet config show", "fleet config show --port 9000 --format json"),
     ),
     "config example": Command(
-        "coordinator.cli.config:example",
+        "coordinator.cli.config.show:example",
         "Print a config file that states every setting with its default, unit and limits.",
         ("fleet config example", "fleet config example > fleet.yaml"),
     ),
     "config check": Command(
-        "coordinator.cli.check:check",
+        "coordinator.cli.config.check:check",
         """List what is wrong with a config file, or explain what it means.
 
         All problems are reported together, each with its line, and the exit code is 2. A sound file is
@@ -287,7 +287,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet config check config/fleet.yaml", "fleet config check config/gateway.yaml"),
     ),
     "agents": Command(
-        "coordinator.cli.agents:app",
+        "coordinator.cli.agents.commands:app",
         """List the agents of the last day and what they do; drain agents.
 
         Shows for each agent what it holds or waits for, when it was last seen, and its capabilities; then which
@@ -296,7 +296,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet agents", "fleet agents --json --project default"),
     ),
     "agents drain": Command(
-        "coordinator.cli.agents:drain",
+        "coordinator.cli.agents.commands:drain",
         """Let an agent finish what it holds, and claim no more, until it is undrained.
 
         NAME is an agent's id, or what precedes a '/' in the ids of several, such as those of one token. Their
@@ -305,12 +305,12 @@ COMMANDS: dict[str, Command] = {
         ("fleet agents drain builder-7", "fleet agents drain builder --project default"),
     ),
     "agents undrain": Command(
-        "coordinator.cli.agents:undrain",
+        "coordinator.cli.agents.commands:undrain",
         "Let drained agents claim again.",
         ("fleet agents undrain builder-7", "fleet agents undrain builder --project default"),
     ),
     "usage": Command(
-        "coordinator.cli.usage:usage",
+        "coordinator.cli.reports.usage:usage",
         """Show what agents have used in a project: cost, tokens and time, by item, agent, model or day.
 
         As they report it with what they do. Sums of items include everything below them, and are listed for the 1,000
@@ -319,7 +319,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet usage", "fleet usage --by agent --project default"),
     ),
     "audit-log tail": Command(
-        "coordinator.cli.audit_log:tail",
+        "coordinator.cli.reports.audit_log:tail",
         """Print what operators have done, in the console and by commands: when, who, what, why, and what came of it.
 
         That is what people change in the console, and by commands: drains, ended claims, answered approvals, changes
@@ -357,7 +357,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet doctor identity", "fleet doctor identity --format json"),
     ),
     "token create": Command(
-        "coordinator.cli.token:create",
+        "coordinator.cli.config.token:create",
         """Add a token to the token file, and print it.
 
         The token is printed this one time, alone on stdout; the file keeps only its SHA-256 digest. A running
@@ -369,12 +369,12 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "token list": Command(
-        "coordinator.cli.token:show",
+        "coordinator.cli.config.token:show",
         "List the tokens of the token file, by their keys.",
         ("fleet token list --file tokens.yaml", "fleet token list --file tokens.yaml --format json"),
     ),
     "token replace": Command(
-        "coordinator.cli.token:replace",
+        "coordinator.cli.config.token:replace",
         """Add a token in the place of another one, by its key, and print it.
 
         It has the same id and rights. What was begun with the other token goes on with it, also after the other one
@@ -386,7 +386,7 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "token revoke": Command(
-        "coordinator.cli.token:revoke",
+        "coordinator.cli.config.token:revoke",
         """Remove a token from the token file, by its key, or all tokens of an id.
 
         A running fleet refuses it within two seconds; what was begun with it ends, unless another token replaces it.
@@ -394,7 +394,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet token revoke alice --file tokens.yaml", "fleet token revoke ci --file tokens.yaml"),
     ),
     "definitions check": Command(
-        "coordinator.cli.definitions:check",
+        "coordinator.cli.config.definitions:check",
         """List what is wrong with a folder of workflow definitions.
 
         Reports files that cannot be used, errors of notation that were forgiven, transitions that lead

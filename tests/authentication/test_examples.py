@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli.check import explained
+from coordinator.cli.config.check import explained
 from coordinator.settings import load_settings
 from coordinator.settings.effective_auth import auth_mode
 from tests.authentication.support import Tokens

@@ -21,8 +21,8 @@ import redis.asyncio
 import redis.exceptions
 
 from coordinator import __version__
-from coordinator.cli import drain as module
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.processes import drain as module
 from coordinator.settings import Settings
 from coordinator.store import ServerError, Store, keys
 from coordinator.store.embedded.server import find_running

@@ -13,7 +13,7 @@ import jsonschema  # type: ignore[import-untyped]
 import msgspec
 import pytest
 
-from coordinator.cli.tools import as_json, as_markdown
+from coordinator.cli.agents.tools import as_json, as_markdown
 from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store

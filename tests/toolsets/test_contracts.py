@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.cli.tools import as_json
+from coordinator.cli.agents.tools import as_json
 from coordinator.client import tools as client_tools
 from coordinator.toolsets.tool import Tool, Toolset
 from tests.support.contracts import (

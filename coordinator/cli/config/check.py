@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 from cyclopts import Parameter
 
-from coordinator.cli import check_authentication
+from coordinator.cli.config import authentication
 from coordinator.doctor import actors
 from coordinator.processes.sound import sound
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
@@ -60,7 +60,7 @@ def explained(loaded: LoadedSettings) -> Iterator[str]:
     yield from _part("Traits", _traits(config))
     yield from _part("Status labels", _labels(settings))
     yield from _part("Actors", actors.explained(settings.actor_authentication))
-    yield from _part("Authentication", check_authentication.callers(settings))
+    yield from _part("Authentication", authentication.callers(settings))
     yield from _part("Notices", _notices(loaded, config))
 
 
@@ -190,7 +190,7 @@ def _notices(loaded: LoadedSettings, config: SchemaConfig) -> Iterator[str]:
         elif config.schemas and all(trait not in schema.default_traits for schema in config.schemas.values()):
             yield f"no schema has the trait {trait!r} by default; it counts for items that name it"
     yield from actors.notices(settings.actor_authentication, callers=auth_mode(settings) != "none")
-    yield from check_authentication.notices(settings)
+    yield from authentication.notices(settings)
 
 
 def _schema_notices(name: str, schema: Schema, config: SchemaConfig) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Commands about agents, and about what they are told."""

@@ -1,0 +1,1 @@
+"""Commands about what operators write: settings, token files, definitions of procedures."""

@@ -1,0 +1,1 @@
+"""Commands that run processes, and those about processes that run."""

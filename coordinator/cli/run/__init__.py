@@ -1,0 +1,1 @@
+"""``fleet run``: its flags, its metrics, and what it leaves behind."""
