@@ -1,4 +1,4 @@
-"""Checks that source files stay small, and folders of Lua: limits and named exceptions are in pyproject.toml.
+"""Checks that source files and folders stay small: limits and named exceptions are in pyproject.toml.
 
 Prints the median, so that growth is noticed before a limit is hit. An obsolete exception
 fails too.
@@ -28,12 +28,21 @@ def kind_of(path: Path) -> str:
     return _KINDS[path.suffix] + ("-module" if module else "")
 
 
+def kind_of_folder(path: Path) -> str:
+    """What the limit of the product's Python files in a folder is called: parts of a toolset may have a few more."""
+    return (
+        "python-part-folder"
+        if path.name in ("rules", "store", "tools") and "toolsets" in path.parts
+        else "python-folder"
+    )
+
+
 def check(root: Path, rules: dict[str, Any]) -> tuple[list[str], str]:
     """Problems found under ``root``, and a summary line."""
     exceptions = rules.get("exceptions", {})
     problems: list[str] = []
     product: list[int] = []
-    folders: collections.Counter[Path] = collections.Counter()
+    folders: dict[str, collections.Counter[Path]] = {".lua": collections.Counter(), ".py": collections.Counter()}
     scripts = 0
     excused: set[str] = set()
     for folder in FOLDERS:
@@ -42,7 +51,8 @@ def check(root: Path, rules: dict[str, Any]) -> tuple[list[str], str]:
                 continue
             name, size = str(path.relative_to(root)), lines_of(path)
             limit = rules[f"{kind_of(path)}-lines"]
-            folders[path.parent] += path.suffix == ".lua"
+            if path.suffix == ".lua" or (path.suffix == ".py" and folder in ("coordinator", "workers")):
+                folders[path.suffix][path.parent] += 1
             scripts += size if path.suffix == ".js" else 0
             if size > limit and name in exceptions:
                 excused.add(name)
@@ -53,8 +63,13 @@ def check(root: Path, rules: dict[str, Any]) -> tuple[list[str], str]:
                 product.append(size)
     problems += [
         f"{path.relative_to(root)}: {count} Lua files, allowed are {rules['lua-folder']}"
-        for path, count in folders.items()
+        for path, count in folders[".lua"].items()
         if count > rules["lua-folder"]
+    ]
+    problems += [
+        f"{path.relative_to(root)}: {count} Python files, allowed are {rules[kind_of_folder(path)]}"
+        for path, count in folders[".py"].items()
+        if count > rules[kind_of_folder(path)]
     ]
     problems += [f"{name}: its exception in pyproject.toml is not needed" for name in sorted(set(exceptions) - excused)]
     if scripts > rules["javascript-total"]:

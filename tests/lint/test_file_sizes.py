@@ -25,6 +25,8 @@ RULES: dict[str, Any] = {
     "lua-lines": 5,
     "lua-module-lines": 7,
     "lua-folder": 2,
+    "python-folder": 2,
+    "python-part-folder": 3,
     "javascript-lines": 4,
     "javascript-total": 9,
     "python-median": 8,
@@ -54,6 +56,23 @@ def write(root: Path, name: str, lines: int) -> None:
             {"coordinator/lua/a.lua": 1, "coordinator/lua/b.lua": 1, "coordinator/lua/c_module.lua": 1},
             {},
             ["coordinator/lua: 3 Lua files, allowed are 2"],
+        ),
+        (
+            {f"{folder}/{name}.py": 1 for folder in ("coordinator/rules", "workers", "tests") for name in "abc"},
+            {},
+            [
+                "coordinator/rules: 3 Python files, allowed are 2",
+                "workers: 3 Python files, allowed are 2",
+            ],
+        ),
+        (
+            {f"coordinator/toolsets/items/{part}/{name}.py": 1 for part in ("rules", "contract") for name in "abc"}
+            | {f"coordinator/toolsets/items/store/{name}.py": 1 for name in "abcd"},
+            {},
+            [
+                "coordinator/toolsets/items/contract: 3 Python files, allowed are 2",
+                "coordinator/toolsets/items/store: 4 Python files, allowed are 3",
+            ],
         ),
         ({"coordinator/a.lua": 6}, {"coordinator/a.lua": {"lines": 6}}, []),
         (

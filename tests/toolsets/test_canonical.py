@@ -20,8 +20,7 @@ from coordinator.toolsets.canonical import canonical
 from coordinator.toolsets.flows.contract.create import WorkflowCreate
 from coordinator.toolsets.flows.rules.check import as_meant, check_flow
 from coordinator.toolsets.items.contract.dependencies import ManageDependencies
-from coordinator.toolsets.items.contract.edits import EditItems
-from coordinator.toolsets.items.contract.items import ManageItems
+from coordinator.toolsets.items.contract.items import EditItems, ManageItems
 from coordinator.toolsets.items.rules import items, values
 from coordinator.toolsets.items.rules.dependencies import edges as dependencies
 from coordinator.toolsets.tool import Tool

@@ -31,6 +31,13 @@ class ManageItems(base.Arguments, kw_only=True):
     request_id: base.RequestId = None
 
 
+class EditItems(ManageItems, kw_only=True):
+    """Of people in the console: an update is refused where a field has another value now than was shown."""
+
+    shown: list[ItemSpec] | None = None
+    """Of each item, in the order of ``items``; null: it had none; absent: not shown, or not changed."""
+
+
 class CreatedItem(base.Result, kw_only=True):
     """An item right after its creation."""
 

@@ -10,11 +10,11 @@ from msgspec import UNSET
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.caller import BUDGETS
-from coordinator.toolsets.items.contract.edits import EditItems
 from coordinator.toolsets.items.contract.items import (
     CreatedItem,
     CreateItemsResult,
     DeleteItemsResult,
+    EditItems,
     ManageItems,
     UpdatedItem,
     UpdateItemsResult,
