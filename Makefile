@@ -93,7 +93,7 @@ test-cluster: $(VENV)/.installed-dev ## Test on clusters: all that uses the stor
 	  items/test_recurs_fleet.py workers/test_faults.py workers/test_kill_points.py) $(ARGS)
 	@exec $(BIN)/pytest -m 'chaos or not chaos' tests/cluster $(ARGS)
 
-bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine.
+bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine. ARGS=--smallest shows that all benchmarks work.
 	@exec $(BIN)/python -m benchmarks $(ARGS)
 
 lock: $(VENV)/.created ## Renew all lock files; ARGS=--upgrade takes newer versions.

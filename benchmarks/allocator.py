@@ -18,7 +18,7 @@ from statistics import median
 from benchmarks.loader import FAMILY, PROJECT, load_now
 from benchmarks.rivals.cycles import Cycles, FullCalls
 from benchmarks.server import Server
-from benchmarks.support import Missing, console, embedded, table
+from benchmarks.support import Failed, Missing, console, embedded, ratio, table
 from coordinator.store.embedded import binary as server_binary
 from coordinator.store.embedded.binary import Binary
 
@@ -60,7 +60,7 @@ def main(items: str = "20000", rounds: str = "5", cycles: str = "2000") -> None:
     """Runs both and prints."""
     ready, needed = int(items) - int(items) // FAMILY, (int(rounds) + 1) * int(cycles)
     if ready < needed:
-        raise SystemExit(f"{rounds} rounds and one to warm up take {needed} items; there are {ready}")
+        raise Failed(f"{rounds} rounds and one to warm up take {needed} items; there are {ready}")
     binary = server_binary.find()
     if binary.allocator is None:
         raise Missing(f"{binary.path} is started with no allocator of ours")
@@ -75,6 +75,5 @@ def main(items: str = "20000", rounds: str = "5", cycles: str = "2000") -> None:
             ("allocator", "cycles/s", "server CPU us/cycle", "MB resident, loaded", "and after"),
             [plain.row(), ours.row()],
         )
-        costs = median([mine / theirs for mine, theirs in zip(ours.cpu, plain.cpu, strict=True)])
-        rates = median([mine / theirs for mine, theirs in zip(ours.rates, plain.rates, strict=True)])
-    console.print(f"{costs:.2f}x the CPU time and {rates:.2f}x the cycles/s of the C library's\n")
+    cpu, rates = ratio(ours.cpu, plain.cpu), ratio(ours.rates, plain.rates)
+    console.print(f"{cpu:.2f}x the CPU time and {rates:.2f}x the cycles/s of the C library's\n")

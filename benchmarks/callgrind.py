@@ -7,9 +7,11 @@ import shlex
 import shutil
 from pathlib import Path
 
+from benchmarks.support import Missing
 from coordinator.store.embedded import binary as server_binary
 from coordinator.store.embedded.binary import Binary
 
+PROGRAM = "valgrind"
 _CALL = "fcallCommand"
 """The server's function that runs functions; what is around it depends on timers and sockets."""
 
@@ -24,16 +26,17 @@ class Callgrind:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    @staticmethod
-    def available() -> bool:
-        """Whether valgrind is installed."""
-        return shutil.which("valgrind") is not None
-
     def binary(self) -> Binary:
-        """The server under callgrind, with the C library's allocator."""
+        """The server under callgrind, with the C library's allocator.
+
+        Raises:
+            Missing: valgrind is not installed.
+        """
+        if shutil.which(PROGRAM) is None:
+            raise Missing("valgrind is not installed (Debian: apt-get install valgrind)")
         found = server_binary.find()
         command = (
-            "valgrind", "-q", "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect={_CALL}",
+            PROGRAM, "-q", "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect={_CALL}",
             f"--dump-after={_CALL}", f"--callgrind-out-file={self._folder / 'out'}", str(found.path),
         )  # fmt: skip
         program = self._folder / "server"

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from statistics import median
 from typing import NamedTuple
 from uuid import uuid4
 
 import uvloop
 
 from benchmarks.loop import TAG, Extras, HandWritten
-from benchmarks.support import Failed, add_items, console, embedded, front_end, table, url_of
+from benchmarks.support import Failed, Missed, add_items, console, embedded, front_end, middle, ratio, table, url_of
 from coordinator.client import Fleet
 
 GOAL = 1.3
@@ -66,13 +65,9 @@ def main(rounds: str = "5", items: str = "600") -> None:
                 if number >= 0:  # the first round warms up
                     found[name].append(cost)
     raw, ours = found.values()
-    ratio = median(one.elapsed / other.elapsed for one, other in zip(ours, raw, strict=True))
-    rows = [
-        [name, f"{median(c.elapsed for c in costs):.0f}", f"{median(c.own_cpu for c in costs):.0f}"]
-        for name, costs in found.items()
-    ]
+    elapsed, own = (ratio(ours, raw, figure) for figure in Cost._fields)
+    rows = [[name, *(f"{middle(costs, figure):.0f}" for figure in Cost._fields)] for name, costs in found.items()]
     table(f"Claim, start, complete: {items} items, median of {rounds} rounds", ("", "us/item", "own CPU us/item"), rows)
-    own = median(one.own_cpu / other.own_cpu for one, other in zip(ours, raw, strict=True))
-    console.print(f"the client's loop: {ratio:.2f}x of raw calls (own CPU {own:.2f}x); goal: <= {GOAL}x\n")
-    if ratio > GOAL:
-        raise Failed(f"{ratio:.2f}x is more than {GOAL}x")
+    console.print(f"the client's loop: {elapsed:.2f}x of raw calls (own CPU {own:.2f}x); goal: <= {GOAL}x\n")
+    if elapsed > GOAL:
+        raise Missed(f"{elapsed:.2f}x is more than {GOAL}x")

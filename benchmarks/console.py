@@ -5,17 +5,15 @@ scrolling through its longest list; and the time from a change's commit until a 
 (most of them are bare connections that read what a tab reads, ``benchmarks.tabs``). Without a browser: the share of a
 core that 1,000 streams take whose pages show nothing of what changes, with and without the looks of these pages at
 their counts; and ``claim_item`` over 32 connections with and without 100 tabs of a board on which other items change,
-in turn, for a second each. The last needs wrk.
+in turn, for a second each.
 
-    python -m benchmarks console [ITEMS] [ROUNDS] [SECONDS] [STREAMS]
+    python -m benchmarks console [ITEMS] [ROUNDS] [SECONDS] [STREAMS] [TABS]
     python -m benchmarks console 100000 9 10 1000
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -24,9 +22,8 @@ from statistics import median
 
 from playwright.sync_api import Browser, Page, Request, sync_playwright
 
-from benchmarks.frontend import CONNECTIONS, Server, create_items, measure
+from benchmarks.load import CONNECTIONS, Server, measure
 from benchmarks.support import (
-    Failed,
     FrontEnd,
     Missing,
     add_items,
@@ -34,19 +31,22 @@ from benchmarks.support import (
     core_kept_free,
     cpu_us,
     embedded,
+    folder,
     front_end,
     in_thread,
+    in_turns,
+    optional,
     percentile,
+    ratio,
     table,
+    until,
     url_of,
 )
 from benchmarks.tabs import BOARD, Tabs
 from coordinator.client import SyncFleet
 from tests.support.browser import MISSING, chromium, installed
 
-TABS = 100
 REAL_TABS = 3
-_WAIT_SECONDS = 30
 _PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 _SCROLL = """async (seconds) => {
   const box = document.querySelector('[data-region=queue]');
@@ -69,6 +69,16 @@ _WATCH = """() => {
 }"""
 
 
+@contextlib.contextmanager
+def _browser(home: Path) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = installed(playwright.chromium.executable_path)
+    if found is None:
+        raise Missing(MISSING)
+    with chromium(home) as browser:
+        yield browser
+
+
 def _page(browser: Browser, front: FrontEnd, project: str) -> Page:
     page = browser.new_page()
     page.goto(f"{url_of(front.port)}/console/p/{project}/board")
@@ -78,11 +88,7 @@ def _page(browser: Browser, front: FrontEnd, project: str) -> Page:
 
 def _until(page: Page, expression: str) -> None:
     """Waits until an expression is true; Playwright's own wait needs eval, which the console's policy forbids."""
-    until = time.monotonic() + _WAIT_SECONDS
-    while not page.evaluate(expression):
-        if time.monotonic() > until:
-            raise Failed(f"this does not come true: {expression}")
-        time.sleep(0.01)
+    until(lambda: page.evaluate(expression), expression)
 
 
 def _finished(page: Page) -> list[Request]:
@@ -96,7 +102,7 @@ def _paints(browser: Browser, front: FrontEnd, items: int, rounds: int) -> None:
     times: dict[str, list[float]] = {"default": [], "empty": []}
     requests, size = 0, 0
     for number in range(rounds + 1):
-        for project in ("default", "empty") if number % 2 else ("empty", "default"):
+        for project in in_turns(times, number):
             context = browser.new_context()  # an empty cache
             page = context.new_page()
             asked = _finished(page)
@@ -131,11 +137,11 @@ def _scroll(browser: Browser, front: FrontEnd, seconds: float) -> None:
     )
 
 
-def _changes(browser: Browser, front: FrontEnd, seconds: float) -> None:
+def _changes(browser: Browser, front: FrontEnd, seconds: float, tabs: int) -> None:
     with SyncFleet(url_of(front.port), token="", project="changes") as fleet:
         made = [{"title": f"item {number}"} for number in range(20)]
         ids = [one["id"] for one in fleet.call("manage_items", {"operation": "create", "items": made})["items"]]
-        with in_thread(Tabs(front.port, "changes").open(TABS - REAL_TABS)):
+        with in_thread(Tabs(front.port, "changes").open(tabs - REAL_TABS)):
             pages = [_page(browser, front, "changes") for _ in range(REAL_TABS)]
             for page in pages:
                 page.evaluate(_WATCH)
@@ -153,7 +159,7 @@ def _changes(browser: Browser, front: FrontEnd, seconds: float) -> None:
                 delays += [seen[number] - at for number, at in enumerate(committed) if number in seen]
                 page.close()
     console.print(
-        f"from the call of a change to its sight, {TABS} tabs: median {median(delays):.0f} ms, p95 "
+        f"from the call of a change to its sight, {tabs} tabs: median {median(delays):.0f} ms, p95 "
         f"{percentile(delays, 0.95):.0f} ms (goal < 1000), {len(delays)} of {len(committed) * REAL_TABS} were seen\n"
     )
 
@@ -183,7 +189,7 @@ def _changing(front: FrontEnd, items: list[str]) -> Iterator[None]:
 def _streams(front: FrontEnd, items: list[str], count: int, seconds: float) -> None:
     def share() -> float:
         with _changing(front, items):
-            time.sleep(1)
+            time.sleep(min(seconds, 1))
             began, at = cpu_us(front.pid), time.monotonic()
             time.sleep(seconds)
             return (cpu_us(front.pid) - began) / (time.monotonic() - at) / 10_000
@@ -201,47 +207,38 @@ def _streams(front: FrontEnd, items: list[str], count: int, seconds: float) -> N
         )
 
 
-def _claims(front: FrontEnd, items: list[str], changed: list[str], rounds: int) -> None:
-    server = Server("front-end", front.port, front.pid, "/mcp/items", "modern")
-    rates, ratios, reads = [], [], 0
-    measure(server, items, 1)
+def _claims(front: FrontEnd, items: list[str], changed: list[str], rounds: int, count: int, seconds: float) -> None:
+    server = Server("front-end", front.port, [front.pid])
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    reads = 0
+    measure(server, items, seconds)
     for number in range(rounds):
-        found = dict[bool, float]()
-        for with_tabs in (True, False) if number % 2 else (False, True):
+        for with_tabs in in_turns((False, True), number + 1):
             tabs = Tabs(front.port)
-            with in_thread(tabs.open(TABS if with_tabs else 0)), _changing(front, changed):
-                found[with_tabs] = measure(server, items, 1).load.per_second
+            with in_thread(tabs.open(count if with_tabs else 0)), _changing(front, changed):
+                rates[with_tabs].append(measure(server, items, seconds).per_second)
             reads += tabs.reads
-        rates.append(found[True])
-        ratios.append(found[True] / found[False])
+    less = ratio(rates[True], rates[False])
     console.print(
-        f"claims/s with {TABS} tabs: {median(rates):,.0f}, {median(ratios):.3f}x without (goal >= 0.98x), median of "
+        f"claims/s with {count} tabs: {median(rates[True]):,.0f}, {less:.3f}x without (goal >= 0.98x), median of "
         f"{rounds} pairs; the tabs made {reads:,} reads\n"
     )
 
 
-def main(items: str = "10000", rounds: str = "5", seconds: str = "8", streams: str = "1000") -> None:
+def main(items: str = "10000", rounds: str = "5", seconds: str = "8", streams: str = "1000", tabs: str = "100") -> None:
     """Runs the measurements."""
-    with contextlib.ExitStack() as stack:
-        give_core = stack.enter_context(core_kept_free())
-        store = stack.enter_context(embedded("everysec"))
-        made = asyncio.run(create_items(store.url, 2 * CONNECTIONS))
-        claimed, changed = made[:CONNECTIONS], made[CONNECTIONS:]
-        front = stack.enter_context(front_end(store.url, log_level="warning"))
+    some, long, count = int(rounds), float(seconds), int(tabs)
+    with (
+        core_kept_free() as give_core,
+        embedded("everysec") as store,
+        front_end(store.url, log_level="warning") as front,
+    ):
         give_core(front.pid)
-        add_items(front.port, int(items) - len(made))
-        with sync_playwright() as playwright:
-            found = installed(playwright.chromium.executable_path)
-        if found is None:
-            console.print(f"in a browser: skipped, {MISSING}\n")
-        else:
-            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-bench-")))
-            with chromium(home) as browser:
-                _paints(browser, front, int(items), int(rounds))
-                _scroll(browser, front, float(seconds))
-                _changes(browser, front, float(seconds))
-        _streams(front, changed, int(streams), float(seconds))
-        try:
-            _claims(front, claimed, changed, int(rounds))
-        except Missing as missing:
-            console.print(f"claims: skipped, {missing}\n")
+        made = add_items(front.port, int(items))
+        claimed, changed = made[:CONNECTIONS], made[CONNECTIONS : 2 * CONNECTIONS]
+        with optional("console, in a browser"), folder() as home, _browser(home) as browser:
+            _paints(browser, front, len(made), some)
+            _scroll(browser, front, long)
+            _changes(browser, front, long, count)
+        _streams(front, changed, int(streams), long)
+        _claims(front, claimed, changed, some, count, min(long, 1))

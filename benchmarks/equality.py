@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
-from benchmarks.support import Failed, console, table
+from benchmarks.support import Failed, Missed, console, table
 from coordinator.wording import counted
 from tests.transport import fuzz
 
@@ -34,13 +34,17 @@ def main(requests: str = "4000", processes: str = "2", seed: str = "1") -> None:
     """Compares and prints.
 
     Raises:
-        Failed: there is a difference, or the fast path answered less than the goal.
+        Failed: there is a difference.
+        Missed: the fast path answered less than the goal.
     """
     parts, first = int(processes), int(seed)
     shares = [int(requests) // parts + (n < int(requests) % parts) for n in range(parts)]
     began = time.perf_counter()
-    with ProcessPoolExecutor(parts, multiprocessing.get_context("spawn")) as pool:
-        reports = list(pool.map(_part, shares, range(first, first + parts)))
+    if parts == 1:
+        reports = [_part(shares[0], first)]
+    else:
+        with ProcessPoolExecutor(parts, multiprocessing.get_context("spawn")) as pool:
+            reports = list(pool.map(_part, shares, range(first, first + parts)))
     seconds = time.perf_counter() - began
     cases, hits = sum(report.cases for report in reports), sum(report.hits for report in reports)
     differences = [text for report in reports for text in report.differences]
@@ -54,5 +58,8 @@ def main(requests: str = "4000", processes: str = "2", seed: str = "1") -> None:
     for text in differences[:SHOWN]:
         console.print(text, markup=False)
     console.print(f"goals: 0 differences, at least {GOAL:.0%} by the fast path\n")
-    if differences or hits / cases < GOAL:
-        raise Failed(f"{counted(len(differences), 'difference')}, {hits / cases:.1%} by the fast path")
+    said = f"{counted(len(differences), 'difference')}, {hits / cases:.1%} by the fast path"
+    if differences:
+        raise Failed(said)
+    if hits / cases < GOAL:
+        raise Missed(said)

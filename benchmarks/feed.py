@@ -3,11 +3,11 @@
 Connects the listeners to one front-end (a core of its own) as event streams of one project, changes items at 10
 events/s, and prints the front-end's CPU time per delivery (without that of the changes themselves), its memory per
 listener, and the time from commit to listener, by the one clock of this machine. Then it calls ``claim_item`` over 32
-connections with and without 1,000 listeners to another tree, in turn, for a second each, and prints the ratio. Needs
-wrk for that. In between it measures waiting reads (``benchmarks.waits``). Listeners are bare connections: a thousand
-clients would take the cores that deliveries need.
+connections with and without 1,000 listeners to another tree, in turn, for a second each, and prints the ratio. In
+between it measures waiting reads (``benchmarks.waits``). Listeners are bare connections: a thousand clients would take
+the cores that deliveries need.
 
-    python -m benchmarks feed [LISTENERS] [SECONDS] [ROUNDS]
+    python -m benchmarks feed [LISTENERS] [SECONDS] [ROUNDS] [TREES]
     python -m benchmarks feed 1000 20 15
 """
 
@@ -20,20 +20,23 @@ from collections.abc import AsyncIterator
 from statistics import median
 from typing import cast
 
-from benchmarks.frontend import CONNECTIONS, Server, create_items, measure
+from benchmarks.load import CONNECTIONS, Server, measure
 from benchmarks.support import (
     Failed,
     FrontEnd,
-    Missing,
+    add_items,
     console,
     core_kept_free,
     cpu_us,
     embedded,
     front_end,
     in_thread,
+    in_turns,
+    memory,
     percentile,
-    private_bytes,
+    ratio,
     table,
+    until,
     url_of,
 )
 from benchmarks.waits import ends, idle
@@ -115,16 +118,14 @@ def _deliveries(front: FrontEnd, items: list[str], count: int, seconds: float) -
     idle = cpu_us(front.pid)
     _change(front.port, items, seconds)
     alone = cpu_us(front.pid) - idle  # what the changes cost without listeners
-    listeners, before = Listeners(), private_bytes(front.pid)
+    listeners, before = Listeners(), memory(front.pid)
     with in_thread(listeners.connected(front.port, count)):
-        each = (private_bytes(front.pid) - before) / count
+        each = (memory(front.pid) - before) / count
         began = cpu_us(front.pid)
         made = _change(front.port, items, seconds)
         spent = cpu_us(front.pid) - began
-        time.sleep(0.5)
+        until(lambda: len(listeners.delays) >= made * count, f"{made * count} deliveries")
         delays = list(listeners.delays)
-    if len(delays) != made * count:
-        raise Failed(f"{len(delays)} deliveries instead of {made * count}")
     table(
         f"{count:,} listeners, {PER_SECOND} events/s for {seconds:.0f} s",
         ("figure", "measured", "goal"),
@@ -137,43 +138,33 @@ def _deliveries(front: FrontEnd, items: list[str], count: int, seconds: float) -
     )
 
 
-def _claims(front: FrontEnd, items: list[str], root: str, count: int, rounds: int) -> None:
-    server = Server("front-end", front.port, front.pid, "/mcp/items", "modern")
-    ratios, rates = [], []
-    measure(server, items, 1)
+def _claims(front: FrontEnd, items: list[str], root: str, count: int, rounds: int, seconds: float) -> None:
+    server = Server("front-end", front.port, [front.pid])
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    measure(server, items, seconds)
     for number in range(rounds):
-        listeners = Listeners()
-
-        def with_listeners(listeners: Listeners = listeners) -> float:
-            with in_thread(listeners.connected(front.port, count, f"?root={root}")):
-                return measure(server, items, 1).load.per_second
-
-        def without() -> float:
-            return measure(server, items, 1).load.per_second
-
-        order = (with_listeners, without) if number % 2 else (without, with_listeners)
-        found = {call.__name__: call() for call in order}
-        rates.append(found["with_listeners"])
-        ratios.append(found["with_listeners"] / found["without"])
+        for listened in in_turns((True, False), number):
+            listeners = Listeners().connected(front.port, count if listened else 0, f"?root={root}")
+            with in_thread(listeners):
+                rates[listened].append(measure(server, items, seconds).per_second)
     console.print(
-        f"claims/s with {count:,} listeners to another tree: {median(rates):,.0f}, {median(ratios):.3f}x without "
-        f"(goal >= 0.97x), median of {rounds} pairs\n"
+        f"claims/s with {count:,} listeners to another tree: {median(rates[True]):,.0f}, "
+        f"{ratio(rates[True], rates[False]):.3f}x without (goal >= 0.97x), median of {rounds} pairs\n"
     )
 
 
-def main(listeners: str = "1000", seconds: str = "10", rounds: str = "15") -> None:
+def main(listeners: str = "1000", seconds: str = "10", rounds: str = "15", trees: str = "100") -> None:
     """Runs the measurements."""
-    with contextlib.ExitStack() as stack:
-        give_core = stack.enter_context(core_kept_free())
-        store = stack.enter_context(embedded("everysec"))
-        items = asyncio.run(create_items(store.url, CONNECTIONS + 1))
-        front = stack.enter_context(front_end(store.url, log_level="warning"))
+    count, long = int(listeners), float(seconds)
+    with (
+        core_kept_free() as give_core,
+        embedded("everysec") as store,
+        front_end(store.url, log_level="warning") as front,
+    ):
         give_core(front.pid)
-        _change(front.port, items[:CONNECTIONS], 1)
-        _deliveries(front, items[:CONNECTIONS], int(listeners), float(seconds))
-        idle(front, asyncio.run(create_items(store.url, int(listeners))), max(20.0, float(seconds)))
-        asyncio.run(ends(front, 100))
-        try:
-            _claims(front, items[:CONNECTIONS], items[-1], int(listeners), int(rounds))
-        except Missing as missing:
-            console.print(f"claims: skipped, {missing}\n")
+        *items, root = add_items(front.port, CONNECTIONS + 1)
+        _change(front.port, items, min(long, 1))
+        _deliveries(front, items, count, long)
+        idle(front, add_items(front.port, count), 2 * long)
+        asyncio.run(ends(front, int(trees)))
+        _claims(front, items, root, count, int(rounds), min(long, 1))

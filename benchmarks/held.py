@@ -11,29 +11,20 @@ little longer, because it records what it learns about held items.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import uvloop
 
-from benchmarks.loader import PROJECT, TIMEOUT_MS, item_id
+from benchmarks.loader import PROJECT, item_id
 from benchmarks.server import Server
-from benchmarks.store import TTL_MS, fresh
-from benchmarks.support import embedded, table
-from coordinator.settings import Settings
-from coordinator.store import Store
+from benchmarks.store import TTL_MS, Side, claim, fresh, side
+from benchmarks.support import Failed, embedded, table
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.specs import ItemSpec
-from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.items import new_item
-from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.agents.presence import Claimant
-from coordinator.toolsets.items.store.claims import ClaimStore
-from coordinator.toolsets.items.store.items import ItemStore
-from coordinator.toolsets.items.store.next import NextStore
 
 SELECTORS = {
     "no filter": Selector(),
@@ -46,6 +37,11 @@ SELECTORS = {
     "oldest first": Selector(order="oldest"),
     "newest first": Selector(order="newest"),
 }
+BESIDE, BELOW, NOTHING = "the one beside", "one below the held one", "nothing"
+_FINDS = {"priority": NOTHING, "parent": BELOW, "ancestor": BELOW}
+"""What a selector finds; the others the one beside."""
+CLAIMS = (("a", "an agent", BESIDE), ("b", "one too many", NOTHING), ("holder", "who holds the feature", BELOW))
+"""Who claims, and what it gets."""
 _SLOW_US = 200
 
 
@@ -53,24 +49,26 @@ def _task(number: int) -> ItemSpec:
     return ItemSpec(title=f"task {number}", priority="high", complexity=1 + number % 3, tags="rare")
 
 
-async def _load(store: Store, items: int) -> tuple[ClaimStore, NextStore]:
-    settings = Settings()
-    schemas = SchemaSource(schema_config(settings))
-    made, claims = ItemStore(store, settings, schemas), ClaimStore(store, settings, schemas)
+async def _load(to: Side, items: int) -> None:
+    made = to.items
     await made.create(PROJECT, NO_KEY, [new_item(ItemSpec(title="feature", role="work"), item_id(0), "")])
     for start in range(2, items, 100):
         numbers = range(start, min(start + 100, items))
         await made.create(PROJECT, NO_KEY, [new_item(_task(number), item_id(number), item_id(0)) for number in numbers])
     beside = ItemSpec(title="beside", priority="low", complexity=3, tags="rare")
     await made.create(PROJECT, NO_KEY, [new_item(beside, item_id(1), "")])
-    await claims.claim(PROJECT, fresh(), Claimant("holder"), [(item_id(0), TTL_MS, 0)], [])
-    return claims, NextStore(store, settings, schemas)
+    await claim(to, "holder", item_id(0))()
 
 
-async def _measured(server: Server, name: str, call: Callable[[], Awaitable[object]]) -> tuple[str, ...]:
+async def _measured(
+    server: Server, name: str, call: Callable[[], Awaitable[list[str]]], expected: str
+) -> tuple[str, ...]:
     server.begin()
     server.watch_slow(_SLOW_US)
-    await call()
+    ids = await call()
+    found = {(): NOTHING, (item_id(1),): BESIDE}.get(tuple(ids), BELOW)
+    if found != expected:
+        raise Failed(f"{name} found {found}, not {expected}: {ids}")
     stats: dict[str, Any] = server.client.info("commandstats")
     slowest, scripts = server.slowest(), stats["cmdstat_fcall"]
     commands = sum(int(one["calls"]) for one in stats.values())
@@ -79,27 +77,31 @@ async def _measured(server: Server, name: str, call: Callable[[], Awaitable[obje
 
 
 async def _rows(url: str, items: int) -> list[tuple[str, ...]]:
-    store, server = Store(url, TIMEOUT_MS), Server(url)
-    await store.open()
-    try:
-        claims, recommendations = await _load(store, items)
-        rows = []
+    rows = []
+    async with side(url) as on:
+        await _load(on, items)
+
+        async def look(selector: Selector) -> list[str]:
+            return [one.id for one in await on.recommendations.next(PROJECT, selector, 1, False, False)]
+
+        async def take(agent: str) -> list[str]:
+            reply = await on.claims.claim_next(PROJECT, fresh(), Claimant(agent), TTL_MS, Selector(), [])
+            return [one.item for one in reply.claims if one.outcome == "success"]
+
         for name, selector in SELECTORS.items():
             for again in ("", ", again"):
-                look = partial(recommendations.next, PROJECT, selector, 1, False, False)
-                rows.append(await _measured(server, f"get_next_item, {name}{again}", look))
-        for agent, name in {"a": "an agent", "b": "one too many", "holder": "who holds the feature"}.items():
-            claim = partial(claims.claim_next, PROJECT, fresh(), Claimant(agent), TTL_MS, Selector(), [])
-            rows.append(await _measured(server, f"claim_item, {name}", claim))
-        return rows
-    finally:
-        server.close()
-        await store.close()
+                expected = _FINDS.get(name, BESIDE)
+                rows.append(
+                    await _measured(on.server, f"get_next_item, {name}{again}", lambda: look(selector), expected)  # noqa: B023
+                )
+        for agent, name, expected in CLAIMS:
+            rows.append(await _measured(on.server, f"claim_item, {name}", lambda: take(agent), expected))  # noqa: B023
+    return rows
 
 
 def main(items: str = "5000") -> None:
     """Loads, measures and prints."""
-    with embedded("everysec") as server, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rows = runner.run(_rows(server.url, int(items)))
+    with embedded("everysec") as server:
+        rows = uvloop.run(_rows(server.url, int(items)))
     columns = ("call", "scripts", "commands", "time of the scripts, ms", "longest, ms")
     table(f"The next item beside {int(items):,} below a held one", columns, rows)

@@ -6,7 +6,7 @@ without and with the flood, and for comparison the time of a bare signature chec
 of the machine. Then: claims over HTTP with a verified proof against claims without one, on two
 front-ends with one store, in turn; prints CPU time per claim and the ratio.
 
-    python -m benchmarks identity [ROUNDS] [SECONDS] [UNKNOWN]
+    python -m benchmarks identity [ROUNDS] [SECONDS] [UNKNOWN] [KNOWN]
 """
 
 from __future__ import annotations
@@ -14,19 +14,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import json
-import os
 import random
 import time
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 import uvloop
 from jwt.algorithms import get_default_algorithms
 
-from benchmarks.frontend import CONNECTIONS, Run, Server, create_items, measure
-from benchmarks.support import console, embedded, front_end, percentile, table
+from benchmarks.load import CONNECTIONS, FIGURES, Run, Server, agent, measure
+from benchmarks.support import Failed, add_items, console, embedded, front_end, middle, percentile, ratio, table
 from coordinator.identity.verifiers.build import build_verifier
 from coordinator.settings.sections.identity import VerifierSettings
 from coordinator.store import Store
@@ -36,7 +32,7 @@ from tests.identity.signing import AUDIENCE, ISSUER, Signer, jwks
 _PER_SECOND = 2_000
 _GOAL_MS = 5.0
 _GOAL_RATIO = 1.3
-_FRESH = 500
+_NO, _YES = "no proof", "verified proof"
 
 
 def _settings(url: str) -> VerifierSettings:
@@ -45,7 +41,9 @@ def _settings(url: str) -> VerifierSettings:
     )
 
 
-async def _latencies(url: str, server: KeyServer, algorithm: str, unknown: int) -> dict[str, list[float]]:
+async def _latencies(
+    url: str, server: KeyServer, algorithm: str, unknown: int, known_tokens: int
+) -> dict[str, list[float]]:
     """Milliseconds of each verification: of cached and new tokens, alone and in the flood."""
     signer = Signer("known", algorithm)
     path = f"/{algorithm}"
@@ -55,7 +53,7 @@ async def _latencies(url: str, server: KeyServer, algorithm: str, unknown: int) 
     verifier = build_verifier(_settings(server.url(path)), store)
     await verifier.start()
     seen = signer.token("agent")
-    fresh = {when: [signer.token(f"{when}-{n}") for n in range(_FRESH)] for when in ("alone", "in the flood")}
+    fresh = {when: [signer.token(f"{when}-{n}") for n in range(known_tokens)] for when in ("alone", "in the flood")}
     strangers = [signer.token("agent", head={"kid": f"made-up-{n}"}) for n in range(unknown)]
     found: dict[str, list[float]] = {}
 
@@ -64,7 +62,7 @@ async def _latencies(url: str, server: KeyServer, algorithm: str, unknown: int) 
         outcome = await verifier.verify(token)
         found.setdefault(into, []).append((time.perf_counter() - began) * 1000)
         if outcome.status != "verified":
-            raise RuntimeError(f"not verified: {outcome}")
+            raise Failed(f"not verified: {outcome}")
 
     check, public = get_default_algorithms()[algorithm].verify, signer.private.public_key()
     signed, _, signature = seen.rpartition(".")
@@ -77,7 +75,7 @@ async def _latencies(url: str, server: KeyServer, algorithm: str, unknown: int) 
 
     async def known(when: str) -> None:
         for token in fresh[when]:
-            due = time.perf_counter() + unknown / _PER_SECOND / _FRESH
+            due = time.perf_counter() + unknown / _PER_SECOND / known_tokens
             await timed(token, f"new, {when}")
             await timed(seen, f"seen before, {when}")
             bare(f"(a bare signature check, {when})")
@@ -91,7 +89,7 @@ async def _latencies(url: str, server: KeyServer, algorithm: str, unknown: int) 
             await asyncio.sleep(max(began + number / _PER_SECOND - time.perf_counter(), 0))
         outcomes = {(outcome.status, outcome.failure) for outcome in await asyncio.gather(*calls)}
         if not outcomes <= {("unavailable", "network"), ("rejected", "crypto")}:
-            raise RuntimeError(f"unknown keys were answered with {outcomes}")
+            raise Failed(f"unknown keys were answered with {outcomes}")
 
     try:
         await verifier.verify(seen)
@@ -106,11 +104,10 @@ async def _latencies(url: str, server: KeyServer, algorithm: str, unknown: int) 
     return found
 
 
-def _hanging(url: str, server: KeyServer, unknown: int) -> None:
+def _hanging(url: str, server: KeyServer, unknown: int, known: int) -> None:
     rows = []
     for algorithm in ("EdDSA", "ES256", "RS256"):
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            found = runner.run(_latencies(url, server, algorithm, unknown))
+        found = uvloop.run(_latencies(url, server, algorithm, unknown, known))
         rows += [
             (algorithm, kind, f"{median(values):.3f}", f"{percentile(values, 0.99):.3f}", f"{max(values):.2f}")
             for kind, values in found.items()
@@ -120,57 +117,39 @@ def _hanging(url: str, server: KeyServer, unknown: int) -> None:
     console.print(f"goal: p99 < {_GOAL_MS:.0f} ms\n")
 
 
-def _serving(stack: contextlib.ExitStack, url: str, key_server: KeyServer, verified: bool) -> Server:
-    folder = stack.enter_context(TemporaryDirectory(prefix="fleet-bench-"))
-    verifier = {
-        "type": "jwks",
-        "jwks_uri": key_server.url(),
-        "issuer": ISSUER,
-        "audience": AUDIENCE,
-        "algorithms": ["ES256"],
-    }
-    section = {"degraded_mode_policy": "reject", "verifier": verifier} if verified else {}
-    config = Path(folder) / "fleet.yaml"
-    config.write_text(json.dumps({"actor_authentication": section, "auth": {"mode": "none"}}))
-    served = stack.enter_context(front_end(url, config=config))
-    name = "verified proof" if verified else "no proof"
-    return Server(name, served.port, served.pid, "/mcp/items", "modern")
-
-
 def _claims(url: str, key_server: KeyServer, rounds: int, seconds: float) -> None:
     signer = Signer("known", "ES256")
     key_server.serve(jwks(signer))
-    # claim.lua numbers agents from 1.
-    proofs = ",".join(signer.token(f"agent-{n}") for n in range(1, CONNECTIONS + 1))
-    runs: dict[str, list[Run]] = {"no proof": [], "verified proof": []}
+    proofs = [signer.token(agent(number)) for number in range(1, CONNECTIONS + 1)]
+    verifier = {
+        "type": "jwks", "jwks_uri": key_server.url(), "issuer": ISSUER, "audience": AUDIENCE, "algorithms": ["ES256"]
+    }  # fmt: skip
+    verified = {"degraded_mode_policy": "reject", "verifier": verifier}
+    runs: dict[str, list[Run]] = {_NO: [], _YES: []}
     with contextlib.ExitStack() as stack:
-        items = asyncio.run(create_items(url, CONNECTIONS))
-        servers = [_serving(stack, url, key_server, verified) for verified in (False, True)]
-        stack.callback(os.environ.pop, "BENCH_PROOFS", None)
+        sides: list[Server] = []
+        for name, section, signed in ((_NO, {}, ()), (_YES, verified, proofs)):
+            config = {"actor_authentication": section, "auth": {"mode": "none"}}
+            served = stack.enter_context(front_end(url, config=config))
+            sides.append(Server(name, served.port, [served.pid], proofs=signed))
+        items = add_items(sides[0].port, CONNECTIONS)
         for turn in range(rounds + 1):
-            for server in random.sample(servers, 2):
-                os.environ["BENCH_PROOFS"] = proofs if server.name == "verified proof" else ""
-                run = measure(server, items, seconds if turn else 1)
+            for server in random.sample(sides, 2):
+                run = measure(server, items, seconds if turn else min(seconds, 1))
                 if turn:
                     runs[server.name].append(run)
     rows = [
-        (
-            name,
-            f"{median([run.load.per_second for run in found]):,.0f}",
-            f"{median([run.load.p99_ms for run in found]):,.2f}",
-            f"{median([run.cpu_us for run in found]):,.1f}",
-        )
+        (name, *(f"{middle(found, figure):,.{digits}f}" for figure, digits in FIGURES.items()))
         for name, found in runs.items()
     ]
     title = f"claim_item over HTTP, {CONNECTIONS} connections, one process each, median of {rounds} rounds"
     table(title, ("claims with", "claims/s", "p99 ms", "server CPU us/claim"), rows)
-    pairs = list(zip(runs["verified proof"], runs["no proof"], strict=True))
-    ratio = median([verified.cpu_us / plain.cpu_us for verified, plain in pairs])
-    console.print(f"a verified claim costs {ratio:.2f}x the CPU of an unverified one; goal <= {_GOAL_RATIO}x\n")
+    more = ratio(runs[_YES], runs[_NO], "cpu_us")
+    console.print(f"a verified claim costs {more:.2f}x the CPU of an unverified one; goal <= {_GOAL_RATIO}x\n")
 
 
-def main(rounds: str = "5", seconds: str = "3", unknown: str = "10000") -> None:
+def main(rounds: str = "5", seconds: str = "3", unknown: str = "10000", known: str = "500") -> None:
     """Runs both."""
     with embedded("everysec") as store, KeyServer() as key_server:
-        _hanging(store.url, key_server, int(unknown))
+        _hanging(store.url, key_server, int(unknown), int(known))
         _claims(store.url, key_server, int(rounds), float(seconds))

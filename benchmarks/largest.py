@@ -24,7 +24,7 @@ import uvloop
 
 from benchmarks.loader import PROJECT, Shape, servers
 from benchmarks.server import Server, Slow, items_on
-from benchmarks.support import console, table
+from benchmarks.support import Failed, accepted, console, table
 from coordinator.store.keys import waiter
 from coordinator.toolsets.tool import Call, Tool
 
@@ -48,6 +48,7 @@ class Caller:
         tool = self._tools[name]
         result = await tool.handler(Call(PROJECT), msgspec.convert(arguments, tool.arguments))
         found: Json = msgspec.to_builtins(result)
+        accepted(name, found)
         return found
 
     def actor(self) -> Json:
@@ -77,7 +78,7 @@ class Caller:
             if found >= count:
                 return
             await asyncio.sleep(0.05)
-        raise TimeoutError(f"{found} of {count} calls are parked")
+        raise Failed(f"{found} of {count} calls are parked")
 
     async def chain(self, ids: Sequence[str]) -> None:
         """Makes each depend on the one before it; in calls of 100, which are short."""
@@ -127,7 +128,8 @@ async def _long_note(caller: Caller) -> Prepared:
 
 
 async def _long_item(caller: Caller) -> Prepared:
-    item = {"title": "long", **dict.fromkeys(("description", "metadata", "properties"), "x" * 500_000)}
+    text = "x" * 499_900
+    item = {"title": "long", "description": text, "metadata": text, "properties": f'{{"text": "{text}"}}'}
     return lambda: caller.call("manage_items", operation="create", items=[item])
 
 
@@ -243,11 +245,8 @@ async def _runs(url: str, runs: int) -> tuple[dict[str, list[Slow]], float]:
 
 def main(items: str = "10000", runs: str = "3") -> None:
     """Loads, measures and prints."""
-    with (
-        servers([int(items)], Shape(tags=2, typed=True)) as started,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
-        found, loop_us = runner.run(_runs(started[int(items)].url, int(runs)))
+    with servers(items, Shape(tags=2, typed=True)) as urls:
+        found, loop_us = uvloop.run(_runs(urls[int(items)], int(runs)))
     rows = []
     for name, each in found.items():
         longest = max(each, key=lambda slow: slow.ms)

@@ -15,22 +15,24 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import uvloop
 
-from benchmarks.support import console, embedded, percentile, table
+from benchmarks.support import Failed, embedded, middle, milliseconds, table
 from coordinator.store import Library, Script, Store
 from coordinator.store.scripts import pack_key
 
 CALLERS = 32
 PROJECT = "bench"
-ARGUMENTS = ("01234567-89ab-cdef-0123-456789abcdef", "0" * 16, "agent-17", "f" * 36, 900_000, 42)
+ARGUMENTS = ("01234567-89ab-cdef-0123-456789abcdef", "agent-17", "f" * 36, 900_000, 42)
 TOUCH = Script(Library("benchmarks"), "touch", tuple[str, str, int, int, int])
 RUN, LINK, POOL = "Store.run, decoded", "the link alone", "redis-py's pool"
 
-Call = Callable[[], Awaitable[object]]
+REPLY = ["f" * 36, "agent-17", 900_000, 42]
+"""Of the script, without the count of calls."""
+Call = Callable[[], Awaitable[Any]]
 
 
 class Round(NamedTuple):
@@ -42,30 +44,35 @@ class Round(NamedTuple):
     p99_ms: float
 
 
-async def _round(call: Call, callers: int, calls: int) -> Round:
-    """``callers`` that each make their share of ``calls``, one after the other."""
+async def _round(name: str, call: Call, callers: int, calls: int) -> Round:
+    """``callers`` that each make their share of ``calls``; every sixteenth is timed and its reply checked."""
     waits: list[float] = []
+    each = max(1, calls // callers)
 
     async def caller() -> None:
-        for turn in range(calls // callers):
+        for turn in range(each):
             if turn % 16:
                 await call()
-            else:
-                asked = time.perf_counter()
-                await call()
-                waits.append(time.perf_counter() - asked)
+                continue
+            asked = time.perf_counter()
+            reply = await call()
+            waits.append(time.perf_counter() - asked)
+            found = msgspec.msgpack.decode(reply) if isinstance(reply, bytes) else list(reply)
+            if [*found[:2], *found[3:]] != REPLY:
+                raise Failed(f"{name} was answered {found}")
 
     cpu, clock = time.process_time(), time.perf_counter()
     await asyncio.gather(*(caller() for _ in range(callers)))
     cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
-    return Round(cpu / calls * 1e6, calls / clock, percentile(waits, 0.99) * 1e3)
+    made = each * callers
+    return Round(cpu / made * 1e6, made / clock, milliseconds(waits, 0.99))
 
 
 async def _measure(url: str, rounds: int, calls: int) -> dict[tuple[str, int], list[Round]]:
     store = Store(url, timeout_ms=5000)
     await store.open()
     key, prefix = pack_key(PROJECT), b"fc:{%s}:" % PROJECT.encode()
-    submit, fcall = store.link().submit, store.client.fcall
+    submit, fcall = store.link(PROJECT).submit, store.client.fcall
     sides: dict[str, Call] = {
         RUN: lambda: store.run(TOUCH, PROJECT, *ARGUMENTS),
         LINK: lambda: submit(TOUCH.pack(key, ARGUMENTS)),
@@ -73,39 +80,27 @@ async def _measure(url: str, rounds: int, calls: int) -> dict[tuple[str, int], l
     }
     found: dict[tuple[str, int], list[Round]] = defaultdict(list)
     for name, call in sides.items():
-        await _round(call, CALLERS, 20 * CALLERS)
-        console.print(f"ready: {name}", style="dim")
+        await _round(name, call, CALLERS, 20 * CALLERS)  # warms up
     for _ in range(rounds):
         for callers, share in ((CALLERS, calls), (1, calls // 10)):
             for name, call in sides.items():
-                found[name, callers].append(await _round(call, callers, share))
+                found[name, callers].append(await _round(name, call, callers, share))
     await store.close()
     return found
 
 
 def main(rounds: str = "7", calls: str = "32000", loop: str = "uvloop") -> None:
     """Prints the table and the ratio."""
-    with (
-        embedded("everysec") as server,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else asyncio.new_event_loop) as runner,
-    ):
-        found = runner.run(_measure(server.url, int(rounds), int(calls)))
-    pool = {callers: median([one.cpu_us for one in found[POOL, callers]]) for callers in (CALLERS, 1)}
+    run = uvloop.run if loop == "uvloop" else asyncio.run
+    with embedded("everysec") as server:
+        found = run(_measure(server.url, int(rounds), int(calls)))
     rows = []
     for (name, callers), made in found.items():
-        cpu = median([one.cpu_us for one in made])
-        rows.append(
-            (
-                name, callers, f"{cpu:.2f}", f"{median([one.per_second for one in made]):,.0f}",
-                f"{median([one.p99_ms for one in made]):.2f}", f"{pool[callers] / cpu:.1f}x",
-            )
-        )  # fmt: skip
+        cpu, rate, p99 = (middle(made, figure) for figure in Round._fields)
+        less = middle(found[POOL, callers], "cpu_us") / cpu
+        rows.append((name, callers, f"{cpu:.2f}", f"{rate:,.0f}", f"{p99:.2f}", f"{less:.1f}x"))
     table(
         f"One call to the store, medians of {rounds} rounds on {loop}",
         ("side", "callers", "CPU us/call", "calls/s", "p99 ms", "less CPU than redis-py"),
         rows,
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -15,15 +15,14 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import uvloop
 
-from benchmarks.support import console, embedded, table
+from benchmarks.support import Failed, console, embedded, table
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.specs import ItemSpec
 from coordinator.toolsets.items.field_types.resources import GivenResource
@@ -36,8 +35,10 @@ PROJECT = "default"
 FAMILY = 100
 """A feature and its tasks."""
 TIMEOUT_MS = 120_000
+PATIENT = Settings(request_deadline_ms=TIMEOUT_MS)
+"""No call stops in the middle, however busy the machine is."""
 CONNECTIONS, CALLS = 4, 4
-_STRIDE = 0x9E3779B97F4A7C15F39CC0605CEDC835
+_FIRST_MS, _STRIDE = 1_790_000_000_000, 0x9E3779B97F4A7C15F39D
 _VERBS = ("design", "build", "review", "migrate", "measure", "document", "simplify", "extend", "repair", "deploy")
 _NOUNS = ("login", "search", "billing", "export", "scheduler", "cache", "gateway", "importer", "report", "dashboard")
 _WORDS = ("the", "a", "new", "old", "each", "agent", "item", "must", "when", "then", "slow", "fast", "again", "why")
@@ -68,8 +69,11 @@ class Loaded(NamedTuple):
 
 
 def item_id(number: int) -> str:
-    """The id of the item of this number, in the internal form, computed so that no list is needed."""
-    return f"{(number + 1) * _STRIDE % 2**128:032x}"
+    """The id of the item of this number, in the internal form, computed so that no list is needed.
+
+    As those of the product they rise: as if an item had been made each second. Ten digits tell them apart.
+    """
+    return f"{_FIRST_MS + 1000 * number:012x}{(number + 1) * _STRIDE % 2**80:020x}"
 
 
 def parent_of(number: int) -> int:
@@ -112,7 +116,6 @@ def spec(number: int, shape: Shape, pick: random.Random) -> NewItem:
 
 
 async def _load(url: str, count: int, shape: Shape) -> Loaded:
-    settings = Settings()
     families = iter(range(0, count, FAMILY))
     made, began = 0, time.perf_counter()
 
@@ -122,8 +125,9 @@ async def _load(url: str, count: int, shape: Shape) -> Loaded:
             pick = random.Random(first)
             specs = [spec(number, shape, pick) for number in range(first, min(first + FAMILY, count))]
             created = await items.create(PROJECT, NO_KEY, specs)
-            if any(reason != "created" for reason, _, _ in created):
-                raise RuntimeError(f"items from number {first} on: {created[0][0]}")
+            wrong = [one for one, made_as in zip(created, specs, strict=True) if one[::2] != ("created", made_as.id)]
+            if wrong:
+                raise Failed(f"items from number {first} on: {wrong[0]}")
             made += len(specs)
             if made % 50_000 < FAMILY:
                 console.print(f"{made:,} of {count:,} items", style="dim")
@@ -132,10 +136,10 @@ async def _load(url: str, count: int, shape: Shape) -> Loaded:
     try:
         for store in stores:
             await store.open()
-        schemas = SchemaSource(schema_config(settings))
+        schemas = SchemaSource(schema_config(PATIENT))
         async with asyncio.TaskGroup() as group:
             for store in stores * CALLS:
-                group.create_task(feed(ItemStore(store, settings, schemas)))
+                group.create_task(feed(ItemStore(store, PATIENT, schemas)))
     finally:
         for store in stores:
             await store.close()
@@ -147,22 +151,25 @@ def load_now(url: str, count: int, *, shape: Shape = PLAIN) -> Loaded:
 
     Raises:
         ToolFailure: the store refuses.
-        RuntimeError: items of these numbers are there already.
+        Failed: items of these numbers are there already.
     """
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_load(url, count, shape))
+    return uvloop.run(_load(url, count, shape))
 
 
 @contextlib.contextmanager
-def servers(sizes: Sequence[int], shape: Shape = PLAIN, fsync: str = "everysec") -> Iterator[dict[int, EmbeddedServer]]:
-    """A separate server for each size, all running at once so that rounds can take turns."""
+def servers(sizes: str, shape: Shape = PLAIN, fsync: str = "everysec") -> Iterator[dict[int, str]]:
+    """A separate server for each size of a list (``1000,20000``), all running at once so that rounds can take turns.
+
+    Yields:
+        Their URLs by size, the smallest first.
+    """
     with contextlib.ExitStack() as stack:
-        found: dict[int, EmbeddedServer] = {}
-        for size in sizes:
-            found[size] = stack.enter_context(embedded(fsync))
-            made = load_now(found[size].url, size, shape=shape)
+        urls: dict[int, str] = {}
+        for size in sorted(map(int, sizes.split(","))):
+            urls[size] = stack.enter_context(embedded(fsync)).url
+            made = load_now(urls[size], size, shape=shape)
             console.print(f"loaded {size:,} items in {made.seconds:.1f} s", style="dim")
-        yield found
+        yield urls
 
 
 def main(items: str = "20000", tag_count: str = "0", text_bytes: str = "0") -> None:

@@ -31,11 +31,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -43,15 +41,20 @@ import msgspec
 import uvloop
 
 from benchmarks.rivals.cycles import Cycles, PlainCalls
-from benchmarks.server import Server
 from benchmarks.support import (
-    HEADERS,
+    Failed,
+    accepted,
     add_items,
     checkout,
     console,
     cpu_us,
     embedded,
     front_end,
+    head,
+    in_turns,
+    middle,
+    ratio,
+    result_of,
     revision_in,
     table,
 )
@@ -140,32 +143,27 @@ class HandWritten:
         extras: Extras = NO_EXTRAS,
         project: str = "default",
     ) -> None:
-        self._head = f"POST /p/{project}/mcp/items HTTP/1.1\r\nhost: 127.0.0.1\r\n{_LINES}".encode()
+        self._head = head(f"/p/{project}/mcp/items")
         self._actor = {"id": name, "kind": "subagent"}
         self._reader, self._writer = reader, writer
         self._fails, self._extras = fails, extras
 
-    async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
         params = {"name": tool, "arguments": arguments}
         body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-        self._writer.write(self._head + b"content-length: %d\r\n\r\n" % len(body) + body)
-        head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
-        answer = await self._reader.readexactly(int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0]))
-        result: dict[str, Any] = msgspec.json.decode(answer)["result"]["structuredContent"]
-        return result
+        self._writer.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+        top = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        answer = await self._reader.readexactly(int(top.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0]))
+        return accepted(tool, result_of(tool, answer)["structuredContent"], "no_match")
 
     async def _advance(self, trigger: str, item: str, fence: int, **more: Any) -> None:
         transition = {"itemId": item, "trigger": trigger, "actor": self._actor, "fenceToken": fence, **more}
-        answer = await self._call("advance_item", {"transitions": [transition], "requestId": str(uuid4())})
-        if not answer["results"][0]["applied"]:
-            raise RuntimeError(f"{trigger} was refused: {answer['results'][0]}")
+        await self._call("advance_item", {"transitions": [transition], "requestId": str(uuid4())})
 
     async def _give_up(self, item: str) -> None:
         released = {"itemId": item, **self._extras.release}
         asked = {"actor": self._actor, "requestId": str(uuid4()), "releases": [released]}
-        (answer,) = (await self._call("claim_item", asked))["releaseResults"]
-        if answer["outcome"] != "success":
-            raise RuntimeError(f"the release failed: {answer}")
+        await self._call("claim_item", asked)
 
     async def work(self, until: float = math.inf) -> int:
         """Completes items until there are no more, or until a moment (``time.monotonic``); returns their number."""
@@ -187,9 +185,6 @@ class HandWritten:
         return done
 
 
-_LINES = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
-
-
 async def _drain(port: int, agents: int, fails: bool = False, extras: Extras = NO_EXTRAS) -> int:
     connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(agents)]
     workers = [HandWritten(f"agent-{n}", *one, fails, extras) for n, one in enumerate(connections)]
@@ -207,7 +202,7 @@ def measure(side: Side, items: int, agents: int, pairs: bool = False) -> Cost:
     before = cpu_us(side.store), cpu_us(side.front_end)
     done = uvloop.run(_drain(side.port, agents, pairs, extras))
     if done != items:
-        raise RuntimeError(f"{side.name}: {done} of {items} items were completed")
+        raise Failed(f"{side.name}: {done} of {items} items were completed")
     return Cost((cpu_us(side.store) - before[0]) / items, (cpu_us(side.front_end) - before[1]) / items)
 
 
@@ -223,6 +218,8 @@ async def _take_together(url: str, agents: int) -> int:
         for done in range(10**9):
             request = IdempotencyKey(uuid4().hex, "0" * 16)
             taken = await work.take_next("default", request, Claimant(name), 900_000, _TAGGED, (kind, ""), finished)
+            if finished and (not taken.completion or taken.completion.reason):
+                raise Failed(f"{TOGETHER}: a completion was refused: {taken.completion}")
             if not taken.claim or taken.claim.outcome != "success":
                 return done
             finished = (taken.claim.item, "complete", name, kind, "", "", taken.claim.fence)
@@ -236,16 +233,8 @@ async def _take_together(url: str, agents: int) -> int:
 @contextlib.contextmanager
 def _side(name: str, tree: Path | None) -> Iterator[tuple[Side, str]]:
     """Runs a store and a front-end; also yields the store's URL."""
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-bench-")))
-        config = EXTRAS.get(name, NO_EXTRAS).config
-        (folder / "fleet.yaml").write_bytes(msgspec.json.encode(config))
-        store = stack.enter_context(embedded("always"))
-        front = stack.enter_context(front_end(store.url, tree, config=folder / "fleet.yaml"))
-        server = Server(store.url)
-        side = Side(name, front.port, front.pid, server.pid)
-        server.close()
-        yield side, store.url
+    with embedded("always") as store, front_end(store.url, tree, EXTRAS.get(name, NO_EXTRAS).config) as front:
+        yield Side(name, front.port, front.pid, store.pid or 0), store.url
 
 
 def main(*arguments: str) -> None:
@@ -279,9 +268,8 @@ def _measure_sides(
 ) -> None:
     """One round on new fleets: the costs of one process differ from those of another by a tenth, for as long as it
     lives."""
-    names = list(trees) if number % 2 else [*reversed(trees)]
     with contextlib.ExitStack() as stack:
-        sides = [stack.enter_context(_side(name, trees[name]))[0] for name in names]
+        sides = [stack.enter_context(_side(name, trees[name]))[0] for name in in_turns(trees, number)]
         for side in sides:
             measure(side, items // 4, agents, pairs)  # warms up
         for side in sides:
@@ -296,7 +284,7 @@ def _measure_store(found: dict[str, list[Cost]], items: int, agents: int) -> Non
         add_items(side.port, items, tags=TAG)
         before = cpu_us(side.store)
         if uvloop.run(_take_together(url, agents)) != items:
-            raise RuntimeError(f"{TOGETHER}: not all of {items} items were completed")
+            raise Failed(f"{TOGETHER}: not all of {items} items were completed")
         found[TOGETHER].append(Cost((cpu_us(side.store) - before) / items, 0))
         plain = PlainCalls("bare")
         plain.fill(url, 2 * items)
@@ -324,20 +312,12 @@ def _compare_extras(name: str, rounds: int, items: int, agents: int, against: st
 
 
 def _report(found: dict[str, list[Cost]], title: str, first: str = HERE) -> None:
-    def ratio(name: str, part: str) -> str:
-        pairs = zip(found[first], found[name], strict=True)
-        return f"{median([getattr(ours, part) / getattr(other, part) for ours, other in pairs]):.2f}x"
-
     rows = []
     for name, costs in found.items():
-        row = [name, f"{median([cost.store_us for cost in costs]):.0f}"]
-        row.append("" if name in _STORE_ONLY else f"{median([cost.front_end_us for cost in costs]):.0f}")
-        row += (
-            ["", ""]
-            if name == first
-            else [ratio(name, "store_us"), "" if name in _STORE_ONLY else ratio(name, "front_end_us")]
-        )
-        rows.append(row)
+        figures = Cost._fields[: 1 if name in _STORE_ONLY else 2]
+        cells = [f"{middle(costs, figure):.0f}" for figure in figures]
+        ratios = [f"{ratio(found[first], costs, figure):.2f}x" for figure in figures if name != first]
+        rows.append([name, *cells, *[""] * (2 - len(cells)), *ratios, *[""] * (2 - len(ratios))])
     columns = ("side", "store CPU us/item", "front-end CPU us/item", "store, ratio to it", "front-end, ratio to it")
     table(f"Claim by tag, start, complete: {title}", columns, rows)
     console.print("")

@@ -14,18 +14,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import median
 
 import uvloop
 
 import coordinator.toolsets.registry  # noqa: F401 (the functions that the other shard is given)
 from benchmarks.loader import PROJECT, TIMEOUT_MS, load_now
-from benchmarks.support import Failed, console, table
+from benchmarks.support import Failed, Missed, console, folder, table
 from coordinator.projects.moving import move
 from coordinator.store import Store
 from coordinator.store.embedded.cluster import EmbeddedCluster, Node
@@ -101,8 +99,8 @@ async def _settled(store: Store, before: int) -> None:
 def main(items: str = "100000", rounds: str = "5") -> None:
     """Loads, moves and prints."""
     with (
-        tempfile.TemporaryDirectory() as folder,
-        EmbeddedCluster(Path(folder), 2, fsync="everysec") as cluster,
+        folder() as home,
+        EmbeddedCluster(home, 2, fsync="everysec") as cluster,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         made = load_now(cluster.url, int(items))
@@ -117,4 +115,4 @@ def main(items: str = "100000", rounds: str = "5") -> None:
     stall = median(gave * 1000 / number for number, _, gave, _ in found)
     console.print(f"stall of the old shard per key, median: {stall:.1f} us (goal: {GOAL_US:.0f})")
     if stall > GOAL_US:
-        raise Failed(f"the old shard stalls for {stall:.1f} us per key, over {GOAL_US:.0f}")
+        raise Missed(f"the old shard stalls for {stall:.1f} us per key, over {GOAL_US:.0f}")

@@ -21,7 +21,7 @@ import sys
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,18 +31,22 @@ OK, SHED, FAILED, BROKEN = range(4)
 _NAP_SECONDS = 0.0005
 """How long it sleeps between polls for answers and due calls: a wake-up for each one would cost as much CPU as
 answering it. Latencies are longer by that."""
+_LATE_SECONDS = 30.0
+"""How much longer a closed loop lasts, until there are as many answers as connections."""
+_REFUSAL_BYTES = 1_000
 _SLOT = b"@ID@ID@ID@ID"
-"""Placeholder for a call's id in a request: 12 digits."""
-_HEAD = (
-    "POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
-    "accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\n"
-    "mcp-method: tools/call\r\nmcp-name: {tool}\r\ncontent-length: {length}\r\n\r\n"
-)
+"""Placeholder for a call's number in a request: 12 digits."""
+_HEAD = "POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n{lines}content-length: {length}\r\n\r\n"
+_LINES = "content-type: application/json\r\naccept: application/json, text/event-stream\r\n"
+_MODERN = "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: {tool}\r\n"
+_LEGACY = "mcp-protocol-version: 2025-11-25\r\n"
 _META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+NUMBER = msgspec.Raw(_SLOT)
+"""In a request, a number that is unique for each call."""
 REQUEST_ID = f"00000000-0000-4000-8000-{_SLOT.decode()}"
 """The argument ``requestId``, unique for each call."""
 
@@ -54,6 +58,8 @@ class Kind(msgspec.Struct, frozen=True):
     weight: float
     requests: tuple[bytes, ...]
     """Variants of the call; each call takes the next."""
+    expects: bytes = b""
+    """What an answer must contain; others are refusals."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -90,13 +96,31 @@ class Calls(msgspec.Struct):
     """In flight at the end, or never sent because no connection was free."""
     retry: int
     """Answers with ``Retry-After``."""
+    refusal: str
+    """The beginning of the first answer that was a refusal but did not shed the call; '': there was none."""
 
 
-def request(port: int, tool: str, arguments: object, path: str = "/mcp/items") -> bytes:
-    """A whole request; ``REQUEST_ID`` in its arguments is replaced for each call."""
-    call = {"name": tool, "arguments": arguments, "_meta": _META}
-    body = msgspec.json.encode({"jsonrpc": "2.0", "id": _SLOT.decode(), "method": "tools/call", "params": call})
-    return _HEAD.format(path=path, port=port, tool=tool, length=len(body)).encode() + body
+def request(
+    port: int,
+    tool: str,
+    arguments: object,
+    path: str = "/mcp/items",
+    *,
+    meta: Mapping[str, object] | None = None,
+    legacy: bool = False,
+    more: str = "",
+) -> bytes:
+    """A whole request; ``REQUEST_ID`` and ``NUMBER`` in it are replaced for each call.
+
+    Args:
+        meta: further keys of ``_meta``.
+        legacy: as before revision 2026-07-28, without ``_meta``.
+        more: further lines of the head.
+    """
+    call = {"name": tool, "arguments": arguments} | ({} if legacy else {"_meta": {**_META, **(meta or {})}})
+    body = msgspec.json.encode({"jsonrpc": "2.0", "id": NUMBER, "method": "tools/call", "params": call})
+    lines = _LINES + (_LEGACY if legacy else _MODERN.format(tool=tool)) + more
+    return _HEAD.format(path=path, port=port, lines=lines, length=len(body)).encode() + body
 
 
 class _Run:
@@ -107,8 +131,8 @@ class _Run:
         pick = random.Random(plan.seed)
         self.kinds = [[one.split(_SLOT) for one in kind.requests] for kind in plan.kinds]
         self.next = [0] * len(plan.kinds)
-        # Request ids are unique across runs, whatever their seed.
-        self.number = random.SystemRandom().getrandbits(40)
+        # Unique across runs, whatever their seed, and always 12 digits.
+        self.number = random.SystemRandom().randrange(10**11, 9 * 10**11)
         weights = [kind.weight for kind in plan.kinds]
         self.order = array("B", pick.choices(range(len(weights)), weights, k=65_536))
         self.turn = 0
@@ -124,6 +148,8 @@ class _Run:
         self.parts: dict[int, bytes] = {}
         self.shed: Counter[str] = Counter()
         self.retry = 0
+        self.expects = [kind.expects for kind in plan.kinds]
+        self.refusal = ""
 
     def connect(self) -> None:
         for _ in range(self.plan.connections):
@@ -143,7 +169,7 @@ class _Run:
         self.number += 1
         self.under_way[fd] = due, time.monotonic(), kind
         try:
-            self.sockets[fd].send((b"%012x" % (self.number & 0xFFFFFFFFFFFF)).join(made[which]))
+            self.sockets[fd].send((b"%d" % self.number).join(made[which]))
         except OSError:
             self.broken(fd)
 
@@ -179,23 +205,29 @@ class _Run:
         if end < 0 or len(data) < end + 4 + int(data[at : data.find(b"\r", at)]):
             self.parts[fd] = data
             return False
-        outcome = OK
-        if data.find(b'"isError":true', len(data) - 200) >= 0 or data[9:12] != b"200":
+        due, sent, kind = self.under_way.pop(fd)
+        outcome, expected = OK, self.expects[kind]
+        failed = data.find(b'"isError":true', len(data) - 200) >= 0 or data[9:12] != b"200"
+        if failed or (expected and data.find(expected, end) < 0):
             outcome = FAILED
             if data.find(b'"kind":"shedding"') >= 0:
                 outcome = SHED
                 code = data.find(b'"code":"') + 8
                 self.shed[data[code : data.find(b'"', code)].decode()] += 1
                 self.retry += data.find(b"retry-after", 0, end) > 0
-        self.note(*self.under_way.pop(fd), outcome, time.monotonic())
+            else:
+                self.refusal = self.refusal or data[:_REFUSAL_BYTES].decode(errors="replace")
+        self.note(due, sent, kind, outcome, time.monotonic())
         return True
 
     def greet(self) -> None:
         """Makes the server accept every connection, before all are used at once."""
         for fd, one in self.sockets.items():
             one.send(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1:%d\r\n\r\n" % self.plan.port)
-            while not select.select([fd], [], [], 1.0)[0] or b"\r\n\r\n" not in one.recv(4_096):
-                pass
+            answer = b""
+            while not answer.endswith(b"}"):  # its body
+                if select.select([fd], [], [], 1.0)[0]:
+                    answer += one.recv(4_096)
 
     def warm_up(self) -> None:
         """Every connection makes an unmeasured call, so that the server has cached all heads."""
@@ -212,10 +244,10 @@ class _Run:
 
     def closed(self) -> float:
         began = time.monotonic()
-        end = began + self.plan.seconds
+        end, least = began + self.plan.seconds, len(self.sockets)
         for fd in list(self.sockets):
             self.send(fd, time.monotonic())
-        while time.monotonic() < end:
+        while (now := time.monotonic()) < end or (len(self.outcome) < least and now < end + _LATE_SECONDS):
             time.sleep(_NAP_SECONDS)
             for fd, _ in self.poll.poll(0):
                 if self.received(fd):
@@ -258,6 +290,7 @@ class _Run:
         gc.collect()
         gc.disable()
         print("begins", flush=True)
+        seconds = plan.seconds
         if plan.at_once:
             began = self.open([0.0] * plan.connections)
         elif plan.rate:
@@ -268,10 +301,11 @@ class _Run:
             began = self.open(arrivals)
         else:
             began = self.closed()
+            seconds = time.monotonic() - began
         at = [moment - began for moment in self.at]
         return Calls(
-            began, plan.seconds, at, list(self.took), list(self.late), list(self.kind), list(self.outcome),
-            dict(self.shed), len(self.under_way) + len(self.waiting), self.retry,
+            began, seconds, at, list(self.took), list(self.late), list(self.kind), list(self.outcome),
+            dict(self.shed), len(self.under_way) + len(self.waiting), self.retry, self.refusal,
         )  # fmt: skip
 
 

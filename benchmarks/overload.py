@@ -21,7 +21,7 @@ machine's cores with front-end and store, and on two cores its CPU time is missi
 look worse than with a generator elsewhere. So does other load on the machine; the load average (of one minute) is
 printed beside each figure.
 
-    python -m benchmarks overload [SECONDS] [FSYNC] [AGENTS]
+    python -m benchmarks overload [SECONDS] [FSYNC] [AGENTS] [ITEMS] [PAUSE]
     python -m benchmarks overload 60 always 1000
 """
 
@@ -32,33 +32,47 @@ import contextlib
 import math
 import os
 import subprocess
+import sys
 import time
-import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
 
-from benchmarks.loader import PROJECT, Shape, item_id, load_now
+from benchmarks.load import Generator, generating
+from benchmarks.loader import FAMILY, PROJECT, Shape, item_id, load_now
 from benchmarks.openloop import BROKEN, FAILED, OK, REQUEST_ID, SHED, Calls, Kind, Plan, request
 from benchmarks.server import items_on
-from benchmarks.support import FrontEnd, console, cpu_seconds, embedded, front_end, percentile, python, table
+from benchmarks.support import (
+    Failed,
+    FrontEnd,
+    accepted,
+    console,
+    cpu_us,
+    embedded,
+    folder,
+    front_end,
+    memory,
+    metrics,
+    milliseconds,
+    table,
+)
 from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.tool import Call, Criticality, Tool
 
-ITEMS = 20_000
 AGENTS = 256
-CONNECTIONS = 2_048
 _CLOSED = (64, 128, 256)
 _ROUND_SECONDS = 30.0
+_CAPACITY_SECONDS, _COST_SECONDS = 3.0, 1.0
 _DELAY_MS = 100
 _POLL_SECONDS = 0.05
 _CALM_SECONDS = 11.0
+
+_LIMITED: dict[str, Any] = {"overload": {}}
+"""The limits by default."""
 
 Json = dict[str, Any]
 
@@ -76,44 +90,43 @@ def _signed(agent: int, **arguments: Any) -> Json:
     return {"actor": {"id": f"agent-{agent}", "kind": "subagent"}, "requestId": REQUEST_ID, **arguments}
 
 
-def _task(number: int) -> str:
-    """A task's id; the last in each family are never read."""
-    return dashed(item_id(number * 7919 % ITEMS))
-
-
-def mix(fences: Sequence[int]) -> list[Asked]:
+def mix(fences: Sequence[int], items: int) -> list[Asked]:
     """A typical mix of calls: agents that renew, work and read, others that look for work, people who search.
 
     Args:
         fences: those of the agents' claims on the first items.
+        items: how many there are.
     """
+
+    def task(number: int) -> str:
+        return dashed(item_id(number * 7919 % items))
+
+    def feature(number: int) -> str:
+        return dashed(item_id(number * FAMILY % items))
+
     agents = range(len(fences))
     actors = [{"id": f"agent-{n}", "kind": "subagent"} for n in agents]
     note = {"key": "findings", "role": "work", "body": "What was found. " * 8}
     renew = [[{"itemId": dashed(item_id(n)), "fenceToken": fences[n]}] for n in agents]
     moves = [
-        {"transitions": [{"itemId": _task(n), "trigger": trigger, "actor": actors[n]}], "requestId": REQUEST_ID}
+        {"transitions": [{"itemId": task(n), "trigger": trigger, "actor": actors[n]}], "requestId": REQUEST_ID}
         for n in agents
         for trigger in ("block", "resume")
     ]
     return [
         Asked("search", "query_items", 8, [{"operation": "search", "tags": f"area-{n:02d}"} for n in range(20)]),
-        Asked("overview", "query_items", 3, [{"operation": "overview", "itemId": _feature(n)} for n in range(100)]),
+        Asked("overview", "query_items", 3, [{"operation": "overview", "itemId": feature(n)} for n in range(100)]),
         Asked("next", "get_next_item", 8, [{"limit": 3, "tags": f"area-{n:02d}"} for n in range(20)]),
-        Asked("claim", "claim_item", 15, [_signed(1000 + n, claims=[{"itemId": _task(n)}]) for n in agents]),
+        Asked("claim", "claim_item", 15, [_signed(1000 + n, claims=[{"itemId": task(n)}]) for n in agents]),
         Asked("create", "manage_items", 6, [_signed(n, operation="create", items=[{"title": "More"}]) for n in agents]),
         Asked("note", "manage_notes", 11,
-              [_signed(n, operation="upsert", notes=[{**note, "itemId": _task(n)}]) for n in agents]),
-        Asked("get", "query_items", 12, [{"operation": "get", "id": _task(n)} for n in agents]),
-        Asked("context", "get_context", 8, [{"itemId": _task(n)} for n in agents]),
-        Asked("notes", "query_notes", 5, [{"operation": "list", "itemId": _task(n)} for n in agents]),
+              [_signed(n, operation="upsert", notes=[{**note, "itemId": task(n)}]) for n in agents]),
+        Asked("get", "query_items", 12, [{"operation": "get", "id": task(n)} for n in agents]),
+        Asked("context", "get_context", 8, [{"itemId": task(n)} for n in agents]),
+        Asked("notes", "query_notes", 5, [{"operation": "list", "itemId": task(n)} for n in agents]),
         Asked("renew", "claim_item", 12, [_signed(n, claims=renew[n]) for n in agents]),
         Asked("advance", "advance_item", 8, moves),
     ]  # fmt: skip
-
-
-def _feature(number: int) -> str:
-    return dashed(item_id(number * 100 % ITEMS))
 
 
 class Found(NamedTuple):
@@ -140,10 +153,6 @@ def _waits(runs: Sequence[Found], outcome: int) -> list[float]:
     return [took for one in runs for took, how in zip(one.calls.took, one.calls.outcome, strict=True) if how == outcome]
 
 
-def _milliseconds(seconds: Sequence[float], share: float) -> float:
-    return percentile(seconds, share) * 1000
-
-
 async def _prepared(url: str) -> tuple[list[int], dict[str, Tool]]:
     """The fences of the agents' claims; and the tools, by name."""
     async with items_on(url) as (tools, _):
@@ -154,51 +163,36 @@ async def _prepared(url: str) -> tuple[list[int], dict[str, Tool]]:
                 {**_signed(agent, claims=claims), "requestId": str(uuid4())}, tools["claim_item"].arguments
             )
             result: Any = await tools["claim_item"].handler(Call(PROJECT), given)
+            accepted("claim_item", msgspec.to_builtins(result))
             fences.append(result.claim_results[0].fence_token)
         return fences, tools
 
 
-@contextlib.contextmanager
-def generating(fleet: FrontEnd, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs the generator while the block runs, and waits for its exit."""
-    file = fleet.folder / "plan.json"
-    file.write_bytes(msgspec.json.encode(plan))
-    with subprocess.Popen(python("-m", "benchmarks.openloop", str(file)), stdout=subprocess.PIPE) as process:
-        if process.stdout is None or b"begins" not in process.stdout.readline():
-            raise RuntimeError("the generator did not start")
-        yield process
-    if process.returncode:
-        raise RuntimeError("the generator failed")
+def run(fleet: FrontEnd, plan: Plan, meanwhile: Callable[[Generator], object] = lambda _: None) -> Found:
+    """Runs a plan.
+
+    Args:
+        meanwhile: is called while it runs.
+
+    Raises:
+        Failed: calls were refused other than by shedding, or connections were lost.
+    """
+    load = os.getloadavg()[0]
+    with generating(plan) as generator:
+        before = cpu_us(fleet.pid)
+        meanwhile(generator)
+        calls = generator.measured()
+        found = Found(calls, (cpu_us(fleet.pid) - before) / 1e6, load)
+    if (refused := found.count(FAILED)) or found.count(BROKEN) or not calls.outcome:
+        raise Failed(f"{refused} calls were refused, {found.count(BROKEN)} connections lost: {calls.refusal}")
+    return found
 
 
-def run(fleet: FrontEnd, plan: Plan) -> Found:
-    """Runs a plan."""
-    load, before = os.getloadavg()[0], cpu_seconds(fleet.pid)
-    with generating(fleet, plan):
-        pass
-    return Found(_measured(fleet), cpu_seconds(fleet.pid) - before, load)
-
-
-def _measured(fleet: FrontEnd) -> Calls:
-    return msgspec.msgpack.decode((fleet.folder / "plan.measured").read_bytes(), type=Calls)
-
-
-def capacity(fleet: FrontEnd, kinds: tuple[Kind, ...], seconds: float = 3.0) -> Found:
+def capacity(fleet: FrontEnd, kinds: tuple[Kind, ...], seconds: float) -> Found:
     """The best of closed loops with several numbers of connections."""
+    seconds = min(seconds, _CAPACITY_SECONDS)
     found = [run(fleet, Plan(fleet.port, count, kinds, seconds)) for count in _CLOSED]
     return max(found, key=lambda one: one.count(OK))
-
-
-def _metrics(port: int) -> dict[str, float]:
-    """Series as exposed -> value."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        lines = answer.read().decode().splitlines()
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
-
-
-def _resident(pid: int) -> int:
-    """Bytes."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 Row = tuple[str, str, str, str, str]
@@ -210,23 +204,34 @@ def _row(what: str, value: float, form: str, goal: float, held: bool, load: floa
 
 
 def overload(
-    fleet: FrontEnd, asked: list[Asked], kinds: tuple[Kind, ...], tools: dict[str, Tool], seconds: float
+    fleet: FrontEnd,
+    asked: list[Asked],
+    kinds: tuple[Kind, ...],
+    tools: dict[str, Tool],
+    seconds: float,
+    connections: int,
 ) -> list[Row]:
     """Twice the capacity."""
-    costs = [_cost(fleet, kind) for kind in kinds]
+    costs = [_cost(fleet, kind, seconds) for kind in kinds]
     rounds = max(1, round(seconds / _ROUND_SECONDS))
-    peaks, found, sizes = [capacity(fleet, kinds)], [], list[int]()
+    peaks, found, sizes = [capacity(fleet, kinds, seconds)], [], list[int]()
+
+    def weigh(generator: Generator) -> None:
+        while generator.works:
+            sizes.append(memory(fleet.pid, "Rss:"))
+            time.sleep(min(0.5, seconds / 8))
+
     for _ in range(rounds):
-        rate = 2 * peaks[-1].count(OK) / peaks[-1].calls.seconds
-        found.append(_too_much(fleet, Plan(fleet.port, CONNECTIONS, kinds, seconds / rounds, rate), sizes))
-        peaks.append(capacity(fleet, kinds))
+        rate = 2 * max(1, peaks[-1].count(OK)) / peaks[-1].calls.seconds
+        found.append(run(fleet, Plan(fleet.port, connections, kinds, seconds / rounds, rate), weigh))
+        peaks.append(capacity(fleet, kinds, seconds))
     classes = [_class_of(one, tools) for one in asked]
     _tell(asked, classes, costs, found, peaks)
 
     def rate_of(runs: Sequence[Found], weigh: bool, cpu: bool) -> float:
         """Throughput per second, of time or of the front-end's CPU time."""
         done = sum(count * (costs[kind] if weigh else 1) for one in runs for kind, count in one.by_kind(OK).items())
-        return done / sum(one.cpu if cpu else one.calls.seconds for one in runs)
+        return max(1, done) / sum(one.cpu if cpu else one.calls.seconds for one in runs)
 
     goodput, work, by_cpu = (
         rate_of(found, *how) / rate_of(peaks, *how) for how in ((False, False), (True, False), (False, True))
@@ -235,7 +240,7 @@ def overload(
     shed = sum(count for one in found for kind, count in one.by_kind(SHED).items() if kind in critical)
     early, late = sizes[len(sizes) // 4 :][: len(sizes) // 4 or 1], sizes[-(len(sizes) // 4 or 1) :]
     growth = max(late) / max(early)
-    admitted, turned_away = (_milliseconds(_waits(found, outcome), 0.99) for outcome in (OK, SHED))
+    admitted, turned_away = (milliseconds(_waits(found, outcome), 0.99) for outcome in (OK, SHED))
     load = max(one.load for one in found)
     return [
         _row("goodput at 2x capacity, of peak", goodput, "{:.2f}", 0.9, goodput >= 0.9, load),
@@ -248,26 +253,15 @@ def overload(
     ]
 
 
-def _too_much(fleet: FrontEnd, plan: Plan, sizes: list[int]) -> Found:
-    """Runs a plan and samples the front-end's memory."""
-    load, busy = os.getloadavg()[0], cpu_seconds(fleet.pid)
-    with generating(fleet, plan) as process:
-        while process.poll() is None:
-            sizes.append(_resident(fleet.pid))
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.5)
-    return Found(_measured(fleet), cpu_seconds(fleet.pid) - busy, load)
-
-
 def _class_of(asked: Asked, tools: dict[str, Tool]) -> Criticality:
     tool = tools[asked.tool]
     given = {name: str(uuid4()) if name == "requestId" else value for name, value in asked.arguments[0].items()}
     return tool.weigh(msgspec.convert(given, tool.arguments))
 
 
-def _cost(fleet: FrontEnd, kind: Kind) -> float:
+def _cost(fleet: FrontEnd, kind: Kind, seconds: float) -> float:
     """CPU time of the front-end for one call of a kind, in microseconds."""
-    alone = run(fleet, Plan(fleet.port, 32, (kind,), 1.0))
+    alone = run(fleet, Plan(fleet.port, 32, (kind,), min(seconds, _COST_SECONDS)))
     return alone.cpu / max(1, len(alone.calls.outcome)) * 1e6
 
 
@@ -285,14 +279,13 @@ def _tell(
     columns = ("call", "class", "front-end us alone", "asked for", "answered", "shed")
     seconds = sum(one.calls.seconds for one in found)
     table(f"twice the capacity for {seconds:.0f} s: {every.total() / seconds:,.0f} calls/s", columns, rows)
-    late = _milliseconds([wait for one in found for wait in one.calls.late], 0.99)
+    late = milliseconds([wait for one in found for wait in one.calls.late], 0.99)
     codes = sum((Counter(one.calls.shed) for one in found), Counter())
     tops = " ".join(f"{one.count(OK) / one.calls.seconds:,.0f}" for one in peaks)
-    admitted, turned_away = (_milliseconds(_waits(found, how), 0.5) for how in (OK, SHED))
-    by_round = " ".join(f"{_milliseconds(_waits([one], SHED), 0.99):.1f}" for one in found)
+    admitted, turned_away = (milliseconds(_waits(found, how), 0.5) for how in (OK, SHED))
+    by_round = " ".join(f"{milliseconds(_waits([one], SHED), 0.99):.1f}" for one in found)
     console.print(
-        f"peaks {tops} calls/s; answered {ok.total() / seconds:,.0f}/s, shed {shed.total() / seconds:,.0f}/s, refused "
-        f"{sum(one.count(FAILED) for one in found)}, connections lost {sum(one.count(BROKEN) for one in found)}, "
+        f"peaks {tops} calls/s; answered {ok.total() / seconds:,.0f}/s, shed {shed.total() / seconds:,.0f}/s, "
         f"unanswered {sum(one.calls.unanswered for one in found)}; admitted p50 {admitted:.1f} ms, shed p50 "
         f"{turned_away:.1f} ms, p99 by round {by_round}; front-end busy {sum(one.cpu for one in found) / seconds:.0%}; "
         f"sent late p99 {late:.1f} ms; shed by code {dict(codes)}; with Retry-After "
@@ -300,37 +293,41 @@ def _tell(
     )
 
 
-def slow_store(server: EmbeddedServer, kinds_at: Callable[[int], tuple[Kind, ...]]) -> list[Row]:
-    """100 ms before each answer of the store."""
+def slow_store(
+    server: EmbeddedServer, kinds_at: Callable[[int], tuple[Kind, ...]], connections: int, pause: float
+) -> list[Row]:
+    """100 ms before each answer of the store, for a fifth of the time: ``pause`` seconds."""
     before, _, path = server.url.rpartition("@")
-    with TemporaryDirectory(prefix="fleet-bench-") as folder, contextlib.ExitStack() as stack:
-        between = str(Path(folder) / "between.sock")
-        command = python("-m", "benchmarks.delay", path, between)
+    with folder() as home, contextlib.ExitStack() as stack:
+        between = str(home / "between.sock")
+        command = (sys.executable, "-m", "benchmarks.delay", path, between)
         proxy = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         stack.callback(proxy.terminate)
-        assert proxy.stdin is not None
-        assert proxy.stdout is not None
-        proxy.stdout.readline()
-        fleet = stack.enter_context(front_end(f"{before}@{between}"))
+        told, tell = proxy.stdout, proxy.stdin
+        assert told is not None
+        assert tell is not None
+        told.readline()
+        fleet = stack.enter_context(front_end(f"{before}@{between}", config=_LIMITED))
         kinds = kinds_at(fleet.port)
-        peak = capacity(fleet, kinds)
-        plan = Plan(fleet.port, CONNECTIONS, kinds, 20.0, peak.count(OK) / peak.calls.seconds / 2)
-        load = os.getloadavg()[0]
+        peak = capacity(fleet, kinds, pause)
+        plan = Plan(fleet.port, connections, kinds, 5 * pause, max(1, peak.count(OK)) / peak.calls.seconds / 2)
         seen: list[tuple[float, float]] = []
         marks: list[float] = []
-        with generating(fleet, plan) as process:
+
+        def delay(generator: Generator) -> None:
             began = time.monotonic()
-            for until, delay in ((4.0, _DELAY_MS), (8.0, 0), (math.inf, None)):
-                while process.poll() is None and time.monotonic() < began + until:
+            for until, ms in ((pause, _DELAY_MS), (2 * pause, 0), (math.inf, None)):
+                while generator.works and time.monotonic() < began + until:
                     seen.append((time.monotonic(), _limit(fleet.port)))
                     time.sleep(_POLL_SECONDS)
-                if delay is not None:
-                    proxy.stdin.write(b"%d\n" % delay)
-                    proxy.stdin.flush()
+                if ms is not None:
+                    tell.write(b"%d\n" % ms)
+                    tell.flush()
                     marks.append(time.monotonic())
-                    proxy.stdout.readline()
-        calls = _measured(fleet)
-    return _slow_rows(calls, seen, marks, load)
+                    told.readline()
+
+        found = run(fleet, plan, delay)
+    return _slow_rows(found.calls, seen, marks, found.load)
 
 
 def _slow_rows(calls: Calls, seen: list[tuple[float, float]], marks: list[float], load: float) -> list[Row]:
@@ -346,7 +343,7 @@ def _slow_rows(calls: Calls, seen: list[tuple[float, float]], marks: list[float]
     first = next((at for at in shed if at > slow), math.inf) - slow
     last = max((at for at in shed if at > quick), default=quick) - quick
     ended = [(calls.began + at, took, how) for at, took, how in zip(calls.at, calls.took, calls.outcome, strict=True)]
-    while_slow = _milliseconds([took for at, took, how in ended if slow + 1 < at < quick and how == OK], 0.99)
+    while_slow = milliseconds([took for at, took, how in ended if slow + 1 < at < quick and how == OK], 0.99)
     rest = [how for at, _, how in ended if at > quick + 10 and how in (OK, SHED)]
     answered = rest.count(OK) / max(1, len(rest))
     console.print(
@@ -363,26 +360,23 @@ def _slow_rows(calls: Calls, seen: list[tuple[float, float]], marks: list[float]
 
 
 def _limit(port: int) -> float:
-    try:
-        found = _metrics(port)
-    except OSError:
-        return math.inf
+    found = metrics(port)
     return next(value for name, value in found.items() if name.startswith("coordinator_concurrency_limit{"))
 
 
-def herd(fleet: FrontEnd, agents: int, rounds: int = 3) -> list[Row]:
+def herd(fleet: FrontEnd, agents: int, items: int, rounds: int = 3) -> list[Row]:
     """All agents claim the same item at once."""
     waits: list[float] = []
     loads, winners, losers, shed = [], [], [], 0
     for number in range(rounds):
-        item = dashed(item_id(ITEMS // 2 + number))
+        item = dashed(item_id(items // 2 + number))
         requests = tuple(
             request(fleet.port, "claim_item", _signed(10_000 + agent, claims=[{"itemId": item}]))
             for agent in range(agents)
         )
-        before = _metrics(fleet.port)
+        before = metrics(fleet.port)
         found = run(fleet, Plan(fleet.port, agents, (Kind("herd", 1, requests),), 1.0, at_once=True))
-        after = _metrics(fleet.port)
+        after = metrics(fleet.port)
 
         def more(name: str, before: dict[str, float] = before, after: dict[str, float] = after) -> int:
             return round(after[name] - before[name])
@@ -395,10 +389,12 @@ def herd(fleet: FrontEnd, agents: int, rounds: int = 3) -> list[Row]:
         if found.count(SHED):
             # After shedding, a front-end queues calls only briefly for a while.
             time.sleep(_CALM_SECONDS)
-    p99, load = _milliseconds(waits, 0.99), max(loads)
+    if not shed and set(winners) != {1}:
+        raise Failed(f"of {agents:,} agents that claim an item, so many got it in each round: {winners}")
+    p99, load = milliseconds(waits, 0.99), max(loads)
     console.print(
         f"herd: {rounds} rounds of {agents:,} agents; winners {winners}, conflicts counted {losers}, shed "
-        f"{shed}; p50 {_milliseconds(waits, 0.5):.0f} ms"
+        f"{shed}; p50 {milliseconds(waits, 0.5):.0f} ms"
     )
     return [
         _row(f"{agents:,} agents, one item: winners, at most", max(winners), "{:.0f}", 1, set(winners) == {1}, load),
@@ -407,12 +403,15 @@ def herd(fleet: FrontEnd, agents: int, rounds: int = 3) -> list[Row]:
     ]
 
 
-def main(seconds: str = "60", fsync: str = "everysec", agents: str = "1000") -> None:
+def main(
+    seconds: str = "60", fsync: str = "everysec", agents: str = "1000", items: str = "20000", pause: str = "4"
+) -> None:
     """Measures all of it."""
-    with embedded(fsync) as server, front_end(server.url) as fleet:
-        load_now(server.url, ITEMS, shape=Shape(tags=2, typed=True))
+    count, connections = int(items), 2 * int(agents)
+    with embedded(fsync) as server, front_end(server.url, config=_LIMITED) as fleet:
+        load_now(server.url, count, shape=Shape(tags=2, typed=True))
         fences, tools = asyncio.run(_prepared(server.url))
-        asked = mix(fences)
+        asked = mix(fences, count)
 
         def kinds_at(port: int) -> tuple[Kind, ...]:
             return tuple(
@@ -420,8 +419,7 @@ def main(seconds: str = "60", fsync: str = "everysec", agents: str = "1000") -> 
                 for one in asked
             )
 
-        kinds = kinds_at(fleet.port)
-        rows = herd(fleet, int(agents))
-        rows += overload(fleet, asked, kinds, tools, float(seconds))
-        rows += slow_store(server, kinds_at)
+        rows = herd(fleet, int(agents), count)
+        rows += overload(fleet, asked, kinds_at(fleet.port), tools, float(seconds), connections)
+        rows += slow_store(server, kinds_at, connections, float(pause))
     table("overload", ("figure", "measured", "goal", "", "load"), rows)

@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ from benchmarks.loader import FAMILY, PROJECT, servers
 from benchmarks.rivals.cycles import Cycles, FullCalls, PlainCalls
 from benchmarks.rivals.postgresql import AS_TEXT, PREPARED, WITH_RECORDS, PostgreSQL, Rate, Workload, postgresql
 from benchmarks.server import Server
-from benchmarks.support import console, table
+from benchmarks.support import Failed, console, middle, ratio, table
 
 GOAL = 4.0
 
@@ -69,12 +69,12 @@ def main(items: str = "30000", rounds: str = "3", cycles: str = "3000", clients:
     count, many, each, callers = int(items), int(rounds), int(cycles), int(clients)
     ready, needed = count - count // FAMILY, 2 * (many + 1) * each  # one table serves two runs in a round
     if ready < needed:
-        raise SystemExit(f"{many} rounds and one to warm up take {needed} items; there are {ready}")
-    with postgresql() as rows, postgresql() as recording, servers([count], fsync="always") as started:
+        raise Failed(f"{many} rounds and one to warm up take {needed} items; there are {ready}")
+    with postgresql() as rows, postgresql() as recording, servers(items, fsync="always") as urls:
         rows.fill(count, FAMILY)
         recording.fill(count, FAMILY)
         recording.keep_records()
-        url = started[count].url
+        url = urls[count]
         plain = PlainCalls("plain")
         plain.fill(url, ready)
         server = Server(url)
@@ -89,6 +89,9 @@ def main(items: str = "30000", rounds: str = "3", cycles: str = "3000", clients:
             )
             for _ in range(many + 1)
         ][1:]  # the first one warms up
+        for side, runs in ((rows, 2), (recording, 1)):
+            if (done := side.completed()) != runs * (many + 1) * (each // callers * callers):
+                raise Failed(f"PostgreSQL has completed {done} items")
         plain_cycles.close()
         cycles_of_ours.close()
         server.close()
@@ -104,19 +107,17 @@ def main(items: str = "30000", rounds: str = "3", cycles: str = "3000", clients:
             _row("the store with the product's records", [one.scripts_with_records for one in found]),
         ],
     )
-    as_text = _ratio((one.plain_scripts, one.rows_as_text) for one in found)
-    prepared = _ratio((one.plain_scripts, one.rows_prepared) for one in found)
-    records = _ratio((one.scripts_with_records, one.rows_with_records) for one in found)
-    unlike = _ratio((one.scripts_with_records, one.rows_prepared) for one in found)
+
+    def against(ours: str, theirs: str) -> float:
+        return ratio([getattr(one, ours) for one in found], [getattr(one, theirs) for one in found], "per_second")
+
+    as_text, prepared = (against("plain_scripts", rows) for rows in ("rows_as_text", "rows_prepared"))
+    records, unlike = (against("scripts_with_records", rows) for rows in ("rows_with_records", "rows_prepared"))
     console.print(
         f"cycles/s of the store against PostgreSQL's, plain: {as_text:.2f}x with statements as text (goal {GOAL}x),\n"
         f"{prepared:.2f}x with prepared ones; both with the records {records:.2f}x; the store with them against plain\n"
         f"rows and prepared statements {unlike:.2f}x. One write to this disk takes {sync_ms():.2f} ms\n"
     )
-
-
-def _ratio(pairs: Iterable[tuple[Rate, Rate]]) -> float:
-    return median([ours.per_second / theirs.per_second for ours, theirs in pairs])
 
 
 def _theirs(rival: PostgreSQL, clients: int, cycles: int, workload: Workload) -> Rate:
@@ -130,5 +131,4 @@ def _ours(calls: Cycles, server: Server, cycles: int) -> Rate:
 
 
 def _row(side: str, rates: Sequence[Rate]) -> tuple[str, ...]:
-    columns = zip(*rates, strict=True)
-    return side, *(f"{median(list(column)):,.0f}" for column in columns)
+    return side, *(f"{middle(rates, figure):,.0f}" for figure in Rate._fields)

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import redis
 
-from benchmarks.loader import TIMEOUT_MS
+from benchmarks.loader import PATIENT, TIMEOUT_MS
 from coordinator.identity.verifiers.noop import trust_self_reported
-from coordinator.settings import Settings
 from coordinator.store import Script, Store
 from coordinator.store.link.address import parse
 from coordinator.toolsets.registry import load_toolsets
@@ -100,7 +99,7 @@ async def items_on(url: str) -> AsyncIterator[tuple[dict[str, Tool], Server]]:
     """The tools of the items, by name, over a separate link to a server, and that server."""
     store, server = Store(url, TIMEOUT_MS), Server(url)
     await store.open()
-    items = load_toolsets(Services(Settings(), store, trust_self_reported))["items"]
+    items = load_toolsets(Services(PATIENT, store, trust_self_reported))["items"]
     try:
         yield {tool.name: tool for tool in items.tools}, server
     finally:

@@ -19,8 +19,6 @@ import asyncio
 import contextlib
 import itertools
 import os
-import socket
-import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.server import Server
-from benchmarks.support import console, embedded, front_end, percentile, table
+from benchmarks.support import Failed, ToolCalls, console, embedded, front_end, milliseconds, table
 from coordinator.definitions import Definitions, LoadedWorkflow, shipped
 from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
@@ -39,10 +37,6 @@ from coordinator.toolsets.tool import Call, Reply, Services
 
 GOAL, GOAL_BYTES = 2.0, 4096
 BASE, NEXT, GET = "health_check", "next_activity", "get_activity"
-_HEAD = (
-    "POST /mcp/sessions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
-    "accept: application/json, text/event-stream\r\nmcp-protocol-version: 2025-06-18\r\ncontent-length: {}\r\n\r\n"
-)
 
 
 def root() -> Path:
@@ -54,48 +48,22 @@ def root() -> Path:
     return max(sets, key=lambda root: len(list(root.glob("*/workflow.toon"))))
 
 
-class Wire:
-    """One keep-alive connection that records the latency of each call."""
+class Timed:
+    """Calls over one connection, whose times are kept."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._calls = ToolCalls(port)
         self.waits: dict[str, list[float]] = defaultdict(list)
-        self._number = itertools.count()
+        self.close = self._calls.close
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """The result of a call."""
-        message = {"jsonrpc": "2.0", "id": next(self._number), "method": "tools/call",
-                   "params": {"name": tool, "arguments": arguments}}  # fmt: skip
-        body = msgspec.json.encode(message)
-        request = _HEAD.format(len(body)).encode() + body
-        began = time.perf_counter()
-        self._socket.sendall(request)
-        answer = self._receive()
-        self.waits[tool].append(time.perf_counter() - began)
-        result: dict[str, Any] = msgspec.json.decode(answer)["result"]
-        if result.get("isError"):
-            raise RuntimeError(f"{tool}: {result['content'][0]['text']}")
+        seconds, result = self._calls.call("sessions", tool, **arguments)
+        self.waits[tool].append(seconds)
         return result
 
-    def _receive(self) -> bytes:
-        data = self._socket.recv(1 << 20)
-        while b"\r\n\r\n" not in data:
-            data += self._socket.recv(1 << 20)
-        head, body = data.split(b"\r\n\r\n", 1)
-        length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-        parts, missing = [body], length - len(body)
-        while missing > 0:
-            parts.append(self._socket.recv(min(missing, 1 << 20)))
-            missing -= len(parts[-1])
-        return b"".join(parts)
 
-    def close(self) -> None:
-        """Closes the connection."""
-        self._socket.close()
-
-
-def _walk(wire: Wire, workflow: LoadedWorkflow) -> None:
+def _walk(wire: Timed, workflow: LoadedWorkflow) -> None:
     token = wire.call("start_session", agent_id="bench", workflow_id=workflow.id)["_meta"]["session_token"]
     manifest: list[dict[str, str]] = []
     for name, loaded in workflow.activities.items():
@@ -109,11 +77,11 @@ def _walk(wire: Wire, workflow: LoadedWorkflow) -> None:
 def _speed(url: str, definitions: Definitions, calls: int) -> dict[str, list[float]]:
     with (
         front_end(url, session_workflows=definitions.roots[0]) as server,
-        contextlib.closing(Wire(server.port)) as wire,
+        contextlib.closing(Timed(server.port)) as wire,
     ):
         workflows = itertools.cycle(definitions.current.workflows.values())
         for warm in (True, False):
-            while len(wire.waits[NEXT]) < (100 if warm else calls):
+            while len(wire.waits[NEXT]) < (min(calls, 100) if warm else calls):
                 _walk(wire, next(workflows))
             if warm:
                 wire.waits.clear()
@@ -130,8 +98,8 @@ async def _sessions(url: str, definitions: Definitions, count: int) -> list[tupl
     async def call(name: str, **arguments: Any) -> str:
         tool = tools[name]
         reply = await tool.handler(Call("bench"), msgspec.convert(arguments, tool.arguments))
-        assert isinstance(reply, Reply)
-        assert reply.meta is not None
+        if not isinstance(reply, Reply) or reply.meta is None:
+            raise Failed(f"{name} answered {reply}")
         return str(reply.meta["session_token"])
 
     workflow, activity, checkpoint = next(
@@ -173,13 +141,9 @@ def main(calls: str = "600", sessions: str = "2000", fsync: str = "everysec") ->
         waits = _speed(store.url, definitions, int(calls))
     with embedded("everysec") as store:
         memory = asyncio.run(_sessions(store.url, definitions, int(sessions)))
-
-    def milliseconds(tool: str, share: float) -> float:
-        return percentile(waits[tool], share) * 1000
-
     rows = [
-        (tool, f"{len(waits[tool]):,}", *(f"{milliseconds(tool, share):.3f}" for share in (0.5, 0.99)),
-         *(f"{milliseconds(tool, share) / milliseconds(BASE, share):.2f}x" for share in (0.5, 0.99)))
+        (tool, f"{len(waits[tool]):,}", *(f"{milliseconds(waits[tool], share):.3f}" for share in (0.5, 0.99)),
+         *(f"{milliseconds(waits[tool], share) / milliseconds(waits[BASE], share):.2f}x" for share in (0.5, 0.99)))
         for tool in (BASE, NEXT, GET)
     ]  # fmt: skip
     table(

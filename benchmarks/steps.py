@@ -10,7 +10,7 @@ successor and, in BullMQ and RQ, no fence. Rivals that are not installed are ski
 Then the cost of a step: round trips by the server's own count, CPU time, the latency of an idle fleet,
 the recovery time of a killed worker's step, memory of a finished flow, and the cost of open gates.
 
-    python -m benchmarks steps [FLOWS] [ROUNDS]
+    python -m benchmarks steps [FLOWS] [ROUNDS] [TIMES] [SECONDS]
     python -m benchmarks steps 4000 3
 """
 
@@ -20,25 +20,33 @@ import asyncio
 import contextlib
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.rivals import jobs as rivals
 from benchmarks.rivals.postgresql import postgresql
-from benchmarks.support import Missing, console, cpu_seconds, embedded, percentile, table, worker
+from benchmarks.support import Failed, console, cpu_us, embedded, middle, optional, percentile, table, worker
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
+from coordinator.wording import counted
 
 PROJECT = "default"
 NOOP: dict[str, Any] = {"tool": "noop"}
 _MOST_SECONDS = 600.0
+SIMPLE = "RQ SimpleWorker, 1 process"
+GOALS = {
+    SIMPLE: (8.0, 20.0),
+    "RQ Worker (forking), 1 process": (40.0, 100.0),
+    "DBOS steps on PostgreSQL, 16 threads": (8.0, 20.0),
+    "BullMQ, concurrency 1, 1 process": (0.9, 2.0),
+}
+_COSTS = {"calls": 2, "worker_us": 0, "server_us": 0}
+"""Of a run, with their digits."""
 
 
 def chain(length: int = 5) -> spec.Flow:
@@ -75,10 +83,8 @@ class Run(NamedTuple):
 @contextlib.contextmanager
 def workers(url: str, count: int) -> Iterator[list[int]]:
     """Worker processes with the no-op tool, ready; yields their ids."""
-    tools = 'noop: "benchmarks.servers.noop:step", wait: "benchmarks.servers.noop:wait"'
-    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder, contextlib.ExitStack() as stack:
-        config = Path(folder) / "fleet.yaml"
-        config.write_text(f"flows: {{tools: {{{tools}}}}}\n")
+    config = {"flows": {"tools": {"noop": "benchmarks.servers.noop:step", "wait": "benchmarks.servers.noop:wait"}}}
+    with contextlib.ExitStack() as stack:
         yield [stack.enter_context(worker(url, config)) for _ in range(count)]
 
 
@@ -100,26 +106,30 @@ async def completed(store: Store) -> int:
     return count
 
 
-async def until(store: Store, count: int) -> None:
-    """Waits until ``count`` flows are completed."""
-    while True:
-        if await completed(store) >= count:
-            return
+async def until(store: Store, count: int) -> tuple[int, float]:
+    """Waits until ``count`` flows are completed; how many then are, and when that was.
+
+    Raises:
+        Failed: a flow has failed.
+    """
+    while (done := await completed(store)) < count:
+        if await store.command("ZCARD", keys.flows.key(PROJECT, "f")):
+            raise Failed("a flow has failed")
         await asyncio.sleep(0.002)
+    return done, time.perf_counter()
 
 
-async def stats(store: Store) -> dict[str, int]:
-    """Calls by command."""
+async def scripts(store: Store) -> int:
+    """Calls of scripts since the counters were reset."""
     text = (await store.command("INFO", "commandstats")).decode()
-    lines = [line.split(":", 1) for line in text.splitlines() if line.startswith("cmdstat_")]
-    return {name.removeprefix("cmdstat_"): int(rest.split("calls=")[1].split(",")[0]) for name, rest in lines}
+    return int(text.partition("cmdstat_fcall:calls=")[2].partition(",")[0] or 0)
 
 
 def on_store(url: str, act: Callable[[Store, FlowStore], Awaitable[Any]]) -> Any:
     """Runs a coroutine over a separate store.
 
     Raises:
-        TimeoutError: it does not end, for example because a worker has died.
+        Failed: it does not end, for example because a worker has died.
     """
 
     async def run() -> Any:
@@ -128,6 +138,8 @@ def on_store(url: str, act: Callable[[Store, FlowStore], Awaitable[Any]]) -> Any
         try:
             async with asyncio.timeout(_MOST_SECONDS):
                 return await act(store, FlowStore(store, Settings()))
+        except TimeoutError:
+            raise Failed(f"it has not ended after {_MOST_SECONDS:.0f} s") from None
         finally:
             await store.close()
 
@@ -139,35 +151,21 @@ def throughput(shape: spec.Flow, processes: int, count: int) -> Run:
     with embedded("everysec") as server, workers(server.url, processes) as pids:
 
         async def act(store: Store, flows: FlowStore) -> Run:
-            pid = int((await store.command("INFO", "server")).split(b"process_id:")[1].split(b"\r")[0])
             await create(flows, shape, count)
-            first, began = await completed(store), time.perf_counter()
-            while first < count * rivals.LOW:
-                await asyncio.sleep(0.002)
-                first, began = await completed(store), time.perf_counter()
+            first, began = await until(store, round(count * rivals.LOW))
             await store.command("CONFIG", "RESETSTAT")
-            before = [cpu_seconds(one) for one in (*pids, pid)]
-            await until(store, round(count * rivals.HIGH))
-            last, ended = await completed(store), time.perf_counter()
-            after = [cpu_seconds(one) for one in (*pids, pid)]
-            steps = (last - first) * len(shape)
+            before = [cpu_us(one) for one in (*pids, server.pid or 0)]
+            last, ended = await until(store, round(count * rivals.HIGH))
+            after = [cpu_us(one) for one in (*pids, server.pid or 0)]
+            steps = max(last - first, 1) * len(shape)
             # Calls of scripts: apart from these, workers send only a few heartbeats.
-            calls = (await stats(store)).get("fcall", 0) / steps
+            calls = await scripts(store) / steps
             await until(store, count)
-            used = [(late - early) / steps * 1e6 for early, late in zip(before, after, strict=True)]
+            used = [(late - early) / steps for early, late in zip(before, after, strict=True)]
             return Run(steps / (ended - began), calls, sum(used[:-1]), used[-1])
 
         run: Run = on_store(server.url, act)
         return run
-
-
-def rival(name: str, measure: Callable[[], float]) -> float | None:
-    """A rival's throughput, or None with the reason printed."""
-    try:
-        return measure()
-    except Missing as reason:
-        console.print(f"{name}: left out, {reason}", markup=False)
-        return None
 
 
 def _with_server(measure: Callable[[str], float]) -> Callable[[], float]:
@@ -189,30 +187,22 @@ def _dbos(workflows: int) -> Callable[[], float]:
 # --- what a step costs ------------------------------------------------------------------------------
 
 
-def latency(times: int = 200) -> list[int]:
+async def latency(store: Store, flows: FlowStore, times: int) -> list[int]:
     """Milliseconds from ready to started, one flow at a time on an idle worker."""
-    with embedded("everysec") as server, workers(server.url, 1):
-
-        async def act(store: Store, flows: FlowStore) -> list[int]:
-            waits = []
-            for number in range(times):
-                (made,) = await create(flows, chain(1), 1)
-                await until(store, number + 1)
-                found = await flows.get(PROJECT, made)
-                step = found.steps[0] if found is not None else None
-                if step is None or step.started_at is None or step.ready_at is None:
-                    raise RuntimeError("a step has no times")
-                waits.append(step.started_at - step.ready_at)
-            return waits
-
-        waits: list[int] = on_store(server.url, act)
-        return waits
+    waits = []
+    for number in range(times):
+        (made,) = await create(flows, chain(1), 1)
+        await until(store, number + 1)
+        found = await flows.get(PROJECT, made)
+        step = found.steps[0] if found is not None else None
+        if step is None or step.started_at is None or step.ready_at is None:
+            raise Failed("a step has no times")
+        waits.append(step.started_at - step.ready_at)
+    return waits
 
 
 async def _until_attempt(store: Store, key: bytes, attempt: bytes) -> None:
-    while True:
-        if await store.command("HMGET", key, "f", "s") == [attempt, b"r"]:
-            return
+    while await store.command("HMGET", key, "f", "s") != [attempt, b"r"]:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
 
@@ -236,51 +226,59 @@ def recovery() -> int:
         return found
 
 
-def memory(count: int = 2000) -> float:
+async def memory(store: Store, flows: FlowStore, count: int) -> float:
     """Bytes of a finished flow of five steps, without events."""
-    with embedded("everysec") as server, workers(server.url, 1):
 
-        async def used(store: Store) -> int:
-            total = int((await store.command("INFO", "memory")).split(b"used_memory_dataset:")[1].split(b"\r")[0])
-            return total - int(await store.command("MEMORY", "USAGE", keys.events.key(PROJECT), "SAMPLES", 0) or 0)
+    async def used() -> int:
+        total = int((await store.command("INFO", "memory")).split(b"used_memory_dataset:")[1].split(b"\r")[0])
+        return total - int(await store.command("MEMORY", "USAGE", keys.events.key(PROJECT), "SAMPLES", 0) or 0)
 
-        async def act(store: Store, flows: FlowStore) -> float:
-            await create(flows, chain(), 50)
-            await until(store, 50)
-            before = await used(store)
-            await create(flows, chain(), count)
-            await until(store, count + 50)
-            await asyncio.sleep(1)
-            return (await used(store) - before) / count
+    async def finish(some: int) -> None:
+        done = await completed(store)
+        await create(flows, chain(), some)
+        await until(store, done + some)
 
-        each: float = on_store(server.url, act)
-        return each
+    await finish(50)
+    before = await used()
+    await finish(count)
+    await asyncio.sleep(1)
+    return (await used() - before) / count
 
 
-def gates(count: int = 10_000, seconds: float = 5.0) -> tuple[float, float]:
-    """CPU time per second of server and worker, without and with ``count`` open gates."""
+async def gates(store: Store, flows: FlowStore, count: int, seconds: float, *pids: int) -> tuple[float, float]:
+    """CPU time per second of processes, without and with ``count`` open gates."""
+    gate = {"start": spec.Step(name="start", gate=True, timeout_ms=0, done=True)}
+
+    async def use() -> float:
+        before = sum(map(cpu_us, pids))
+        await asyncio.sleep(seconds)
+        return (sum(map(cpu_us, pids)) - before) / 1e6 / seconds
+
+    await create(flows, gate, 1)  # the project is swept in both cases
+    empty = await use()
+    await create(flows, gate, count)
+    await asyncio.sleep(1)
+    return empty, await use()
+
+
+def _costs(times: int, seconds: float) -> None:
+    """Measures what a step costs apart from throughput, and prints."""
     with embedded("everysec") as server, workers(server.url, 1) as (pid,):
 
-        async def act(store: Store, flows: FlowStore) -> tuple[float, float]:
-            own = int((await store.command("INFO", "server")).split(b"process_id:")[1].split(b"\r")[0])
+        async def act(store: Store, flows: FlowStore) -> None:
+            waits = await latency(store, flows, times)
+            p50, p99 = percentile(waits, 0.5), percentile(waits, 0.99)
+            console.print(f"ready to started, idle: p50 {p50:.0f} ms, p99 {p99:.0f} ms (goal < 50 ms)")
+            size, many = await memory(store, flows, 10 * times), 50 * times
+            console.print(f"a finished flow of 5 steps: {size:,.0f} bytes (goal <= 1,500)")
+            idle, full = await gates(store, flows, many, seconds, pid, server.pid or 0)
+            console.print(f"CPU time of an idle worker and its store: {idle:.1%}, with {many:,} open gates {full:.1%}")
 
-            async def use() -> float:
-                before = cpu_seconds(own) + cpu_seconds(pid)
-                await asyncio.sleep(seconds)
-                return (cpu_seconds(own) + cpu_seconds(pid) - before) / seconds
-
-            # The project is swept in both cases.
-            await create(flows, {"start": spec.Step(name="start", gate=True, timeout_ms=0, done=True)}, 1)
-            empty = await use()
-            await create(flows, {"start": spec.Step(name="start", gate=True, timeout_ms=0, done=True)}, count)
-            await asyncio.sleep(1)
-            return empty, await use()
-
-        found: tuple[float, float] = on_store(server.url, act)
-        return found
+        on_store(server.url, act)
+    console.print(f"the step of a killed worker runs again after {recovery() / 1000:.1f} s (goal <= 6 s)\n")
 
 
-def main(flows: str = "1000", rounds: str = "1") -> None:
+def main(flows: str = "1000", rounds: str = "1", times: str = "200", seconds: str = "5") -> None:
     """Measures and prints."""
     count, many = int(flows), int(rounds)
     ours: dict[tuple[str, int], list[Run]] = {}
@@ -290,21 +288,21 @@ def main(flows: str = "1000", rounds: str = "1") -> None:
             for processes in (1, 2):
                 ours.setdefault((shape, processes), []).append(throughput(flow, processes, count))
         for name, measure in {
-            "RQ SimpleWorker, 1 process": _with_server(lambda url: rivals.rq_jobs(url, "rq.SimpleWorker", 1, count)),
+            SIMPLE: _with_server(lambda url: rivals.rq_jobs(url, "rq.SimpleWorker", 1, count)),
             "RQ SimpleWorker, 2 processes": _with_server(lambda url: rivals.rq_jobs(url, "rq.SimpleWorker", 2, count)),
             "RQ Worker (forking), 1 process": _with_server(lambda url: rivals.rq_jobs(url, "rq.Worker", 1, count // 4)),
             "BullMQ, concurrency 1, 1 process": _with_server(lambda url: rivals.bullmq_jobs(url, 1, count * 5, 1)),
             "DBOS steps on PostgreSQL, 16 threads": _dbos(max(count // 10, 20)),
         }.items():
-            rate = rival(name, measure)
-            if rate is not None:
-                theirs.setdefault(name, []).append(rate)
-    simple = median(theirs["RQ SimpleWorker, 1 process"])
+            with optional(name):
+                theirs.setdefault(name, []).append(measure())
+    theirs = {name: rates for name, rates in theirs.items() if rates}
+    simple = median(theirs[SIMPLE])
     rows = []
     for (shape, processes), runs in ours.items():
-        rate = median([run.per_second for run in runs])
-        name = f"{shape}, {processes} worker process{'es' if processes > 1 else ''}"
-        costs = [f"{median([run[at] for run in runs]):.{digits}f}" for at, digits in ((1, 2), (2, 0), (3, 0))]
+        rate = middle(runs, "per_second")
+        name = f"{shape}, {counted(processes, 'worker process', 'worker processes')}"
+        costs = [f"{middle(runs, figure):.{digits}f}" for figure, digits in _COSTS.items()]
         rows.append((name, f"{rate:,.0f}", f"{rate / simple:.1f}x", *costs))
     for name, rates in theirs.items():
         rows.append((name, f"{median(rates):,.0f}", f"{median(rates) / simple:.1f}x", "", "", ""))
@@ -313,20 +311,8 @@ def main(flows: str = "1000", rounds: str = "1") -> None:
         ("who", "per second", "of SimpleWorker", "calls/step", "worker CPU us", "server CPU us"),
         rows,
     )
-    best = min(median([run.per_second for run in runs]) for (_, processes), runs in ours.items() if processes == 1)
-    goals = {
-        "RQ SimpleWorker, 1 process": (8.0, 20.0),
-        "RQ Worker (forking), 1 process": (40.0, 100.0),
-        "DBOS steps on PostgreSQL, 16 threads": (8.0, 20.0),
-        "BullMQ, concurrency 1, 1 process": (0.9, 2.0),
-    }
-    for name, (first, then) in goals.items():
+    best = min(middle(runs, "per_second") for (_, processes), runs in ours.items() if processes == 1)
+    for name, (first, then) in GOALS.items():
         if name in theirs:
             console.print(f"{best / median(theirs[name]):.1f}x {name} (goal >= {first}x, then {then}x)")
-    waits = latency()
-    p50, p99 = percentile(waits, 0.5), percentile(waits, 0.99)
-    console.print(f"ready to started, idle: p50 {p50:.0f} ms, p99 {p99:.0f} ms (goal < 50 ms)")
-    console.print(f"the step of a killed worker runs again after {recovery() / 1000:.1f} s (goal <= 6 s)")
-    console.print(f"a finished flow of 5 steps: {memory():,.0f} bytes (goal <= 1,500)")
-    empty, full = gates()
-    console.print(f"CPU time of an idle worker and its store: {empty:.1%}, with 10,000 open gates {full:.1%}\n")
+    _costs(int(times), float(seconds))

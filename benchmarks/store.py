@@ -14,18 +14,18 @@ smallest size to the largest. The first round only warms up.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from statistics import median
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import uuid4
 
 import uvloop
 
-from benchmarks.loader import FAMILY, PROJECT, TIMEOUT_MS, item_id, servers
+from benchmarks.loader import FAMILY, PATIENT, PROJECT, TIMEOUT_MS, item_id, servers
 from benchmarks.server import Cost, Server
-from benchmarks.support import console, table
+from benchmarks.support import Failed, console, middle, ratio, table
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.idempotency import IdempotencyKey
@@ -34,6 +34,7 @@ from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.claims import ClaimStore
+from coordinator.toolsets.items.store.items import ItemStore
 from coordinator.toolsets.items.store.next import NextStore
 from coordinator.toolsets.items.store.transitions import TransitionStore
 
@@ -55,11 +56,24 @@ def fresh() -> IdempotencyKey:
 class Side(NamedTuple):
     """One server and how it is called."""
 
-    size: int
     server: Server
+    items: ItemStore
     claims: ClaimStore
     transitions: TransitionStore
     recommendations: NextStore
+
+
+@contextlib.asynccontextmanager
+async def side(url: str, settings: Settings = PATIENT) -> AsyncIterator[Side]:
+    """The stores of the items on a server, over a separate link."""
+    store, server = Store(url, TIMEOUT_MS), Server(url)
+    await store.open()
+    parts = store, settings, SchemaSource(schema_config(settings))
+    try:
+        yield Side(server, ItemStore(*parts), ClaimStore(*parts), TransitionStore(*parts), NextStore(*parts))
+    finally:
+        server.close()
+        await store.close()
 
 
 async def in_turn(calls: Sequence[Call]) -> None:
@@ -73,9 +87,9 @@ async def in_turn(calls: Sequence[Call]) -> None:
     await asyncio.gather(*(caller() for _ in range(CALLERS)))
 
 
-def tasks(side: Side, count: int, pick: random.Random) -> list[str]:
+def tasks(size: int, count: int, pick: random.Random) -> list[str]:
     """Ids of distinct tasks, from the first half of their families so that no feature is ever completed."""
-    families = side.size // FAMILY
+    families = size // FAMILY
     wanted = min(count, families * (FAMILY // 2 - 1))
     numbers = set[int]()
     while len(numbers) < wanted:
@@ -83,16 +97,57 @@ def tasks(side: Side, count: int, pick: random.Random) -> list[str]:
     return [item_id(number) for number in sorted(numbers)]
 
 
-def _claim(side: Side, agent: str, item: str) -> Call:
-    return lambda: side.claims.claim(PROJECT, fresh(), Claimant(agent), [(item, TTL_MS, 0)], [])
+def claim(side: Side, agent: str, item: str) -> Call:
+    """A claim by id."""
+
+    async def call() -> None:
+        one = (await side.claims.claim(PROJECT, fresh(), Claimant(agent), [(item, TTL_MS, 0)], [])).claims[0]
+        if one.outcome != "success":
+            raise Failed(f"a claim: {one}")
+
+    return call
 
 
-def _release(side: Side, agent: str, item: str) -> Call:
-    return lambda: side.claims.claim(PROJECT, fresh(), Claimant(agent), [], [(item, 0, "", "")])
+def claim_next(side: Side, agent: str, held: dict[str, str] | None = None) -> Call:
+    """A claim of any item, which is noted as that of the agent."""
+
+    async def call() -> None:
+        one = (await side.claims.claim_next(PROJECT, fresh(), Claimant(agent), TTL_MS, _ANY, [])).claims[0]
+        if one.outcome != "success":
+            raise Failed(f"a claim of the next item: {one}")
+        if held is not None:
+            held[agent] = one.item
+
+    return call
+
+
+def release(side: Side, agent: str, item: str) -> Call:
+    """A release."""
+
+    async def call() -> None:
+        one = (await side.claims.claim(PROJECT, fresh(), Claimant(agent), [], [(item, 0, "", "")])).releases[0]
+        if one.outcome != "success":
+            raise Failed(f"a release: {one}")
+
+    return call
 
 
 def _advance(side: Side, agent: str, item: str, trigger: str) -> Call:
-    return lambda: side.transitions.advance(PROJECT, fresh(), [(item, trigger, agent, "", "", "", 0)])
+    async def call() -> None:
+        (one,) = await side.transitions.advance(PROJECT, fresh(), [(item, trigger, agent, "", "", "", 0)])
+        if one.reason:
+            raise Failed(f"{trigger} was refused: {one}")
+
+    return call
+
+
+def _look(side: Side, limit: int) -> Call:
+    async def call() -> None:
+        found = await side.recommendations.next(PROJECT, _ANY, limit, False, False)
+        if len(found) != limit:
+            raise Failed(f"{len(found)} of {limit} items were recommended")
+
+    return call
 
 
 async def measured(side: Side, calls: Sequence[Call]) -> Cost:
@@ -101,82 +156,58 @@ async def measured(side: Side, calls: Sequence[Call]) -> Cost:
     await in_turn(calls)
     cost = side.server.cost()
     # Each call is one script; occasionally, calls in flight also register the project.
-    assert len(calls) <= cost.calls <= len(calls) + CALLERS, f"{cost.calls} script calls for {len(calls)} calls"
+    if not len(calls) <= cost.calls <= len(calls) + CALLERS:
+        raise Failed(f"{cost.calls} script calls for {len(calls)} calls")
     return cost
 
 
-async def measure(side: Side, calls: int, pick: random.Random) -> dict[str, Cost]:
-    """One round on one server; leaves the items as they were."""
+async def measure(side: Side, size: int, calls: int, pick: random.Random) -> dict[str, Cost]:
+    """One round on one server with so many items; leaves the items as they were."""
     found = dict[str, Cost]()
     agents = [f"agent-{n % AGENTS}" for n in range(calls)]
-
-    def claim_next(agent: str) -> Call:
-        return lambda: side.claims.claim_next(PROJECT, fresh(), Claimant(agent), TTL_MS, _ANY, [])
-
-    def look(limit: int) -> Call:
-        return lambda: side.recommendations.next(PROJECT, _ANY, limit, False, False)
-
     # An agent's claim releases its previous one: each call moves two items.
-    found["claim the next"] = await measured(side, [claim_next(agent) for agent in agents])
-    found["get_next_item, 1"] = await measured(side, [look(1)] * calls)
-    found["get_next_item, 10"] = await measured(side, [look(10)] * calls)
-    chosen = tasks(side, calls, pick)
+    held = dict[str, str]()
+    found["claim the next"] = await measured(side, [claim_next(side, agent, held) for agent in agents])
+    found["get_next_item, 1"] = await measured(side, [_look(side, 1)] * calls)
+    found["get_next_item, 10"] = await measured(side, [_look(side, 10)] * calls)
+    chosen = [item for item in tasks(size, calls + len(held), pick) if item not in held.values()]
     pick.shuffle(chosen)
-    found["claim by id"] = await measured(
-        side, [_claim(side, agent, item) for agent, item in zip(agents, chosen, strict=False)]
-    )
+    del chosen[calls:]
+    found["claim by id"] = await measured(side, [claim(side, *one) for one in zip(agents, chosen, strict=False)])
     own = [(f"agent-{n}", item) for n, item in enumerate(chosen)]
-    await in_turn([_claim(side, *one) for one in own])
-    found["renew"] = await measured(side, [_claim(side, *one) for one in own])
-    found["start"] = await measured(side, [_advance(side, *one, "start") for one in own])
-    found["complete"] = await measured(side, [_advance(side, *one, "complete") for one in own])
-    found["reopen"] = await measured(side, [_advance(side, *one, "reopen") for one in own])
-    found["release"] = await measured(side, [_release(side, *one) for one in own])
+    await in_turn([claim(side, *one) for one in own])
+    found["renew"] = await measured(side, [claim(side, *one) for one in own])
+    for trigger in ("start", "complete", "reopen"):
+        found[trigger] = await measured(side, [_advance(side, *one, trigger) for one in own])
+    found["release"] = await measured(side, [release(side, *one) for one in own])
     return found
 
 
-async def _rounds(urls: dict[int, str], rounds: int, calls: int) -> dict[tuple[str, int], list[Cost]]:
-    settings = Settings()
-    stores = {size: Store(url, TIMEOUT_MS) for size, url in urls.items()}
+async def _rounds(urls: Mapping[int, str], rounds: int, calls: int) -> dict[tuple[str, int], list[Cost]]:
     found: dict[tuple[str, int], list[Cost]] = defaultdict(list)
-    sides = []
-    for size, store in stores.items():
-        await store.open()
-        schemas = SchemaSource(schema_config(settings))
-        shared = store, settings, schemas
-        sides.append(Side(size, Server(urls[size]), ClaimStore(*shared), TransitionStore(*shared), NextStore(*shared)))
-    for number in range(rounds + 1):
-        for side in sides:
-            costs = await measure(side, calls if number else 200, random.Random(number))
-            for name, cost in costs.items() if number else ():
-                found[name, side.size].append(cost)
-    for side in sides:
-        side.server.close()
-        await stores[side.size].close()
+    async with contextlib.AsyncExitStack() as stack:
+        sides = {size: await stack.enter_async_context(side(url)) for size, url in urls.items()}
+        for number in range(rounds + 1):
+            for size, one in sides.items():
+                costs = await measure(one, size, calls if number else min(calls, 200), random.Random(number))
+                for name, cost in costs.items() if number else ():
+                    found[name, size].append(cost)
     return found
 
 
 def main(sizes: str = "1000,20000", rounds: str = "5", calls: str = "500") -> None:
     """Loads, measures and prints."""
-    wanted = sorted(int(size) for size in sizes.split(","))
-    with (
-        servers(wanted) as started,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
-        urls = {size: server.url for size, server in started.items()}
-        found = runner.run(_rounds(urls, int(rounds), int(calls)))
-    names = list(dict.fromkeys(name for name, _ in found))
-
-    def us(name: str, size: int, pick: int) -> float:
-        return median([cost[pick] for cost in found[name, size]])
-
-    def growth(name: str, pick: int) -> str:
-        pairs = zip(found[name, wanted[-1]], found[name, wanted[0]], strict=True)
-        return f"{median([large[pick] / small[pick] for large, small in pairs]):.2f}x"
-
-    columns = ["call"]
-    columns += [f"{size:,}" for size in wanted]
-    for title, pick in (("Time of the script, us per call", 1), ("CPU of the server's process, us per call", 2)):
-        rows = [(name, *(f"{us(name, size, pick):.1f}" for size in wanted), growth(name, pick)) for name in names]
-        table(f"{title}, medians of {rounds} rounds", (*columns, "growth, by round"), rows)
+    with servers(sizes) as urls:
+        found = uvloop.run(_rounds(urls, int(rounds), int(calls)))
+    small, large = min(urls), max(urls)
+    columns = ("call", *(f"{size:,}" for size in urls), "growth, by round")
+    for title, figure in (("Time of the script", "script_us"), ("CPU of the server's process", "cpu_us")):
+        rows = [
+            (
+                name, *(f"{middle(found[name, size], figure):.1f}" for size in urls),
+                f"{ratio(found[name, large], found[name, small], figure):.2f}x",
+            )
+            for name in dict.fromkeys(name for name, _ in found)
+        ]  # fmt: skip
+        table(f"{title}, us per call, medians of {rounds} rounds", columns, rows)
     console.print("goals: " + ", ".join(f"{name} <= {most}x" for name, most in GOALS.items()) + " at 1,000,000\n")

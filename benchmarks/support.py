@@ -1,24 +1,21 @@
-"""Shared by the benchmarks: a store, processes, their CPU time, calls of tools, wrk, tables."""
+"""Shared by the benchmarks: outcomes, processes, a store, CPU time and memory, calls of tools, figures, tables."""
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import itertools
 import os
-import re
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from statistics import median
+from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from anyio.from_thread import start_blocking_portal
@@ -30,14 +27,126 @@ from coordinator.store.embedded.binary import Binary
 from coordinator.store.embedded.server import EmbeddedServer
 
 console = Console(width=140, highlight=False)
-_TICK = os.sysconf("SC_CLK_TCK")
+_LISTEN = "0A"  # of /proc/net/tcp
 HEADERS = {
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
     "mcp-protocol-version": "2025-06-18",
 }
 """Headers of a request that calls a tool."""
+PATIENCE = 60.0
+"""Seconds that things may take which are not measured, on a busy machine."""
 T = TypeVar("T")
+
+# --- outcomes ---------------------------------------------------------------------------------------
+
+
+class Missing(Exception):
+    """A requirement of a benchmark is not installed; the message says which."""
+
+
+class Failed(Exception):
+    """The product or a rival answered an error, or other than expected; the message says what."""
+
+
+class Missed(Failed):
+    """A goal was missed; the message says which. Smallest rounds say nothing of speed, so it does not count in them."""
+
+
+left_out: list[str] = []
+"""The parts of benchmarks that were not run, with what they need."""
+
+
+@contextlib.contextmanager
+def optional(part: str) -> Iterator[None]:
+    """A part of a benchmark that is left out where its requirements are not installed."""
+    try:
+        yield
+    except Missing as missing:
+        left_out.append(f"{part}: not run, {missing}")
+        console.print(f"{left_out[-1]}\n", markup=False)
+
+
+def until(ready: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
+    """Waits until something is true, and returns it.
+
+    Raises:
+        Failed: it is not in time.
+    """
+    end = time.monotonic() + seconds
+    while not (found := ready()):
+        if time.monotonic() > end:
+            raise Failed(f"not within {seconds:.0f} s: {what}")
+        time.sleep(0.02)
+    return found
+
+
+# --- processes --------------------------------------------------------------------------------------
+
+
+class Process(Protocol):
+    """What is used of ``subprocess.Popen``."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int, /) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+class Start(Protocol):
+    """Starts a module with arguments, an environment, and files for its standard input, output and error output."""
+
+    def __call__(
+        self, module: str, arguments: Sequence[str], env: Mapping[str, str], /, *standard: IO[Any]
+    ) -> Process: ...
+
+
+def _start(module: str, arguments: Sequence[str], env: Mapping[str, str], *standard: IO[Any]) -> Process:
+    stdin, stdout, stderr = standard
+    command = (sys.executable, "-m", module, *arguments)
+    return subprocess.Popen(command, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
+
+
+start: Start = _start
+"""How programs of this tree are started; tests have a way that takes less time."""
+
+
+@contextlib.contextmanager
+def running(
+    module: str, *arguments: str, env: Mapping[str, str] | None = None, ready: bytes = b"", anew: bool = False
+) -> Iterator[Process]:
+    """A program that ends with the block.
+
+    Args:
+        ready: waits for a first line of output that contains this text.
+        anew: whether it needs an interpreter of its own.
+
+    Raises:
+        Failed: another line came, or none.
+    """
+    with contextlib.ExitStack() as stack:
+        nothing = stack.enter_context(open(os.devnull, "r+b"))
+        errors = stack.enter_context(open(2, "wb", closefd=False))
+        read, write = (stack.enter_context(open(end, mode)) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
+        standard = nothing, write if ready else nothing, errors
+        process = (_start if anew else start)(module, arguments, {**os.environ, **(env or {})}, *standard)
+        write.close()
+        stack.callback(_end, process)
+        if ready and ready not in read.readline():
+            raise Failed(f"it did not start: {module} {' '.join(arguments)}")
+        yield process
+
+
+def _end(process: Process) -> None:
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 @contextlib.contextmanager
@@ -51,15 +160,17 @@ def in_thread(context: AbstractAsyncContextManager[T]) -> Iterator[T]:
 
 
 @contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """A temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
+        yield Path(name)
+
+
+@contextlib.contextmanager
 def embedded(fsync: str = "always", binary: Binary | None = None) -> Iterator[EmbeddedServer]:
     """A separate store in a temporary folder."""
-    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
-        server = EmbeddedServer(Path(folder), fsync=fsync, binary=binary)  # type: ignore[arg-type]
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
+    with folder() as data_dir, EmbeddedServer(data_dir, fsync=fsync, binary=binary) as server:  # type: ignore[arg-type]
+        yield server
 
 
 def free_port() -> int:
@@ -70,52 +181,22 @@ def free_port() -> int:
         return port
 
 
-@contextlib.contextmanager
-def running(
-    *command: str, env: dict[str, str] | None = None, until: bytes = b"", cwd: Path | None = None
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that ends with the block.
-
-    Args:
-        until: waits for a first line of output that contains this text.
+def until_listening(port: int, processes: int = 1) -> None:
+    """Waits until so many processes listen on a port.
 
     Raises:
-        RuntimeError: another line came, or none.
+        Failed: they do not in time.
     """
-    stdout = subprocess.PIPE if until else subprocess.DEVNULL
-    with subprocess.Popen(command, env={**os.environ, **(env or {})}, stdout=stdout, cwd=cwd) as process:
-        try:
-            if process.stdout is not None and until not in process.stdout.readline():
-                raise RuntimeError(f"it did not start: {' '.join(command)}")
-            yield process
-        finally:
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(30)
-            process.kill()
+
+    def listening() -> bool:
+        rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+        return sum(row[1].endswith(f":{port:04X}") and row[3] == _LISTEN for row in rows) >= processes
+
+    until(listening, f"{processes} processes listen on port {port}")
 
 
-def python(*arguments: str) -> tuple[str, ...]:
-    """A command of this interpreter."""
-    return (sys.executable, *arguments)
-
-
-def until_listening(port: int, seconds: float = 90) -> None:
-    """Waits until the port answers HTTP.
-
-    Raises:
-        TimeoutError: it does not in time.
-    """
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1)
-            return
-        except urllib.error.HTTPError:
-            return
-        except OSError:
-            time.sleep(0.02)
-    raise TimeoutError(f"nothing answers on port {port}")
+ADMITS_ALL = {"overload": {"store_target_ms": 5000, "least_limit": 1000, "most_limit": 1000, "project_share": 1.0}}
+"""Limits of a front-end that serves all calls, also on a busy machine: these would be measured instead of it."""
 
 
 class FrontEnd(NamedTuple):
@@ -129,40 +210,49 @@ class FrontEnd(NamedTuple):
 
 
 @contextlib.contextmanager
-def front_end(redis_url: str, tree: Path | None = None, **settings: object) -> Iterator[FrontEnd]:
+def front_end(
+    redis_url: str, tree: Path | None = None, config: dict[str, Any] | None = None, **settings: object
+) -> Iterator[FrontEnd]:
     """``fleet serve`` with one front-end, unless ``settings`` say otherwise; ready.
 
     Args:
         tree: a checkout to run it from; None: this one.
+        config: settings, as in its file; other limits than ``ADMITS_ALL`` by the section of these.
         settings: other settings by their names; of those in a section, with the section's name: ``auth_mode``.
     """
     port = free_port()
     stated = {"redis_url": redis_url, "port": port, "frontends": 1, **settings}
-    with _fleet("serve", stated, tree) as (pid, folder):
-        yield FrontEnd(port, pid, folder)
+    with _fleet("serve", ADMITS_ALL | (config or {}), stated, tree) as (pid, data_dir):
+        yield FrontEnd(port, pid, data_dir)
 
 
 @contextlib.contextmanager
-def worker(redis_url: str, config: Path) -> Iterator[int]:
+def worker(redis_url: str, config: Mapping[str, Any]) -> Iterator[int]:
     """``fleet worker``, ready; yields its process id."""
-    with _fleet("worker", {"redis_url": redis_url, "config": config}) as (pid, _):
+    with _fleet("worker", config, {"redis_url": redis_url}) as (pid, _):
         yield pid
 
 
 @contextlib.contextmanager
-def _fleet(command: str, settings: dict[str, object], tree: Path | None = None) -> Iterator[tuple[int, Path]]:
-    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
-        stated = {"data_dir": folder, "log_level": "error", **settings}
+def _fleet(
+    command: str, config: Mapping[str, Any] | None, settings: Mapping[str, object], tree: Path | None = None
+) -> Iterator[tuple[int, Path]]:
+    with folder() as data_dir:
+        file = data_dir / "fleet.yaml"
+        file.write_bytes(msgspec.json.encode(config or {}))
+        stated = {"data_dir": data_dir, "log_level": "error", "config": file, **settings}
         env = {f"FLEET_{name.upper()}": str(value) for name, value in stated.items()}
-        with running(*python("-m", "coordinator", command), env=env, until=b"ready", cwd=tree) as process:
-            yield process.pid, Path(folder)
+        if tree is not None:  # before the current directory, for the processes that it starts, too
+            env |= {"PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"}
+        with running("coordinator", command, env=env, ready=b"ready", anew=tree is not None) as process:
+            yield process.pid, data_dir
 
 
 @contextlib.contextmanager
 def checkout(revision: str) -> Iterator[Path]:
     """A tree of another revision, which is removed at the end of the block."""
-    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
-        tree = Path(folder) / "tree"
+    with folder() as parent:
+        tree = parent / "tree"
         subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), revision], check=True)
         try:
             yield tree
@@ -178,6 +268,11 @@ def revision_in(given: list[str]) -> str | None:
     revision = given[at + 1]
     del given[at : at + 2]
     return revision
+
+
+def in_turns(sides: Iterable[T], number: int) -> list[T]:
+    """The sides of a comparison in the order of a round: every second round begins with the last one."""
+    return list(sides) if number % 2 else [*reversed(list(sides))]
 
 
 @contextlib.contextmanager
@@ -203,6 +298,37 @@ def core_kept_free() -> Iterator[Callable[[int], None]]:
         os.sched_setaffinity(0, cores)
 
 
+def children(pid: int) -> list[int]:
+    """The processes that a process has started; none if it has ended."""
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def name_of(pid: int) -> str:
+    """What a process is called."""
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def cpu_us(pid: int) -> float:
+    """CPU time of the threads of a process in microseconds, with the scheduler's precision."""
+    spent = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            spent += int((task / "schedstat").read_text().split()[0])
+    return spent / 1000
+
+
+def memory(pid: int, kind: str = "Private_") -> int:
+    """Bytes of a process of the kinds of memory whose names begin so; by default those that it has to itself."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(kind))
+
+
+# --- calls ------------------------------------------------------------------------------------------
+
+_LAST_CHUNK = b"0\r\n\r\n"
 _BATCH = 100
 """Items that one call creates."""
 
@@ -210,6 +336,13 @@ _BATCH = 100
 def url_of(port: int) -> str:
     """The URL of a front-end."""
     return f"http://127.0.0.1:{port}"
+
+
+def metrics(port: int) -> dict[str, float]:
+    """The metrics of a front-end: series as exposed -> value."""
+    with urllib.request.urlopen(f"{url_of(port)}/metrics", timeout=30) as answer:  # noqa: S310
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
 
 def add_items(port: int, count: int, pairs: bool = False, project: str = "default", **fields: Any) -> list[str]:
@@ -233,31 +366,66 @@ def add_items(port: int, count: int, pairs: bool = False, project: str = "defaul
     return ids
 
 
+def head(path: str, host: str = "127.0.0.1") -> bytes:
+    """The head of a request that calls a tool, up to the value of its last line, which is the length of the body."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
+    return f"POST {path} HTTP/1.1\r\nhost: {host}\r\n{lines}content-length: ".encode()
+
+
+def result_of(tool: str, answer: bytes) -> dict[str, Any]:
+    """The result in the body of an answer of a tool.
+
+    Raises:
+        Failed: the call failed.
+    """
+    if not answer.startswith(b"{"):  # a stream of events
+        answer = next(line[5:] for line in answer.splitlines() if line.startswith(b"data:") and line[5:].strip())
+    result: dict[str, Any] | None = msgspec.json.decode(answer).get("result")
+    if result is None or result.get("isError"):
+        raise Failed(f"{tool} answered {answer[:500].decode(errors='replace')}")
+    return result
+
+
+def accepted(tool: str, content: Mapping[str, Any], *outcomes: str) -> Mapping[str, Any]:
+    """The content of an answer, if all its elements have succeeded, or have one of these other outcomes.
+
+    Raises:
+        Failed: one has not.
+    """
+    elements = [*content.get("claimResults", ()), *content.get("releaseResults", ())]
+    refused = [one for one in elements if one["outcome"] not in ("success", *outcomes)]
+    results = content.get("results", ())
+    refused += [one for one in results if isinstance(one, Mapping) and one.get("applied") is False]
+    refused += content.get("failures", ())
+    if refused:
+        raise Failed(f"{tool} refused {refused[0]}")
+    return content
+
+
 class ToolCalls:
     """Calls of a front-end's tools over one keep-alive connection, one at a time, for measurements that must have as
     little of a client as possible; everything else calls by ``coordinator.client``."""
 
     def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ids = itertools.count(1)
 
     def call(self, toolset: str, tool: str, **arguments: Any) -> tuple[float, dict[str, Any]]:
         """Seconds from request to answer, and the result.
 
         Raises:
-            RuntimeError: the call has failed.
+            Failed: the call failed, or an element of it did.
         """
         params = {"name": tool, "arguments": arguments}
         body = msgspec.json.encode({"jsonrpc": "2.0", "id": next(self._ids), "method": "tools/call", "params": params})
+        request = b"%b%d\r\n\r\n%b" % (head(f"/mcp/{toolset}"), len(body), body)
         began = time.perf_counter()
-        self._connection.request("POST", f"/mcp/{toolset}", body, HEADERS)
-        answer = self._connection.getresponse().read()
+        self._socket.sendall(request)
+        answer = self._receive()
         seconds = time.perf_counter() - began
-        if not answer.startswith(b"{"):  # a stream of events
-            answer = next(line[5:] for line in answer.splitlines() if line.startswith(b"data:") and line[5:].strip())
-        result: dict[str, Any] = msgspec.json.decode(answer)["result"]
-        if result.get("isError"):
-            raise RuntimeError(f"{tool}: {result['content'][0]['text']}")
+        result = result_of(tool, answer)
+        accepted(tool, result.get("structuredContent", {}))
         return seconds, result
 
     def ask(self, toolset: str, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -265,64 +433,33 @@ class ToolCalls:
         content: dict[str, Any] = self.call(toolset, tool, **arguments)[1]["structuredContent"]
         return content
 
+    def _receive(self) -> bytes:
+        data = self._more()
+        while b"\r\n\r\n" not in data:
+            data += self._more()
+        top, _, body = data.partition(b"\r\n\r\n")
+        lengths = [line[15:] for line in top.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+        if not lengths:  # a stream of events, each in a chunk
+            while not body.endswith(_LAST_CHUNK):
+                body += self._more()
+            return body
+        parts, missing = [body], int(lengths[0]) - len(body)
+        while missing > 0:
+            parts.append(self._more())
+            missing -= len(parts[-1])
+        return b"".join(parts)
+
+    def _more(self) -> bytes:
+        if not (data := self._socket.recv(1 << 20)):
+            raise Failed("the front-end closed the connection")
+        return data
+
     def close(self) -> None:
         """Closes the connection."""
-        self._connection.close()
+        self._socket.close()
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / _TICK
-
-
-def cpu_us(pid: int) -> float:
-    """CPU time of the threads of a process in microseconds, with the scheduler's precision."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1000
-
-
-def private_bytes(pid: int) -> int:
-    """Bytes of memory that a process has to itself."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Private_"))
-
-
-class Missing(Exception):
-    """A requirement of a benchmark is not installed; the message says which."""
-
-
-class Failed(Exception):
-    """A benchmark that also checks its results has failed; the message says why."""
-
-
-class Load(NamedTuple):
-    """The results of one run of wrk."""
-
-    per_second: float
-    p99_ms: float
-    requests: int
-    errors: int
-
-
-def wrk(url: str, script: Path, connections: int, seconds: float) -> Load:
-    """Runs wrk with a Lua script.
-
-    Raises:
-        Missing: wrk is not installed.
-    """
-    if shutil.which("wrk") is None:
-        raise Missing("wrk is not installed (Debian: apt-get install wrk)")
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:.0f}s", "--latency", "-s", str(script), url]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
-    p99 = re.search(r"99%\s+([\d.]+)(us|ms|s)", text)
-    total = re.search(r"(\d+) requests in", text)
-    if rate is None or p99 is None or total is None:
-        raise RuntimeError(f"wrk said: {text}")
-    bad = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
-    scale = {"us": 0.001, "ms": 1.0, "s": 1000.0}[p99[2]]
-    return Load(float(rate[1]), float(p99[1]) * scale, int(total[1]), int(bad[1]) if bad else 0)
+# --- figures ----------------------------------------------------------------------------------------
 
 
 def percentile(values: Iterable[float], share: float) -> float:
@@ -331,7 +468,23 @@ def percentile(values: Iterable[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def milliseconds(seconds: Iterable[float], share: float) -> float:
+    """The ``share`` quantile of times in seconds."""
+    return percentile(seconds, share) * 1000
+
+
+def middle(rounds: Iterable[Any], figure: str) -> float:
+    """The median of a figure of rounds."""
+    return float(median(getattr(one, figure) for one in rounds))
+
+
+def ratio(ours: Iterable[Any], theirs: Iterable[Any], figure: str = "real") -> float:
+    """The median of the rounds' ratios of a figure; by default of the numbers themselves."""
+    pairs = zip(ours, theirs, strict=True)
+    return float(median(getattr(one, figure) / getattr(other, figure) for one, other in pairs))
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Prints a table."""
     made = Table(title=title, title_justify="left")
     for number, column in enumerate(columns):

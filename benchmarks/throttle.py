@@ -16,8 +16,9 @@ PERIOD_MS = 20.0
 RUN_MS = 3.0
 
 
-def main(pids: list[int]) -> None:
+def main() -> None:
     """Runs until SIGTERM."""
+    pids = [int(one) for one in sys.argv[1:]]
     ends: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: ends.append(number))
     with contextlib.suppress(PermissionError):  # a late pause would make its share larger
@@ -47,4 +48,4 @@ def main(pids: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(one) for one in sys.argv[1:]])
+    main()

@@ -13,7 +13,6 @@ these may grow with the items, and each round has one.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections import defaultdict
@@ -26,7 +25,7 @@ import uvloop
 from benchmarks.calls import CASES, Case, World
 from benchmarks.loader import PROJECT, Shape, servers
 from benchmarks.server import Server, Slow, items_on
-from benchmarks.support import console, percentile, table
+from benchmarks.support import Failed, accepted, console, milliseconds, table
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.tool import Call, Tool
 
@@ -53,7 +52,7 @@ class Found:
 
     def percentile(self, share: float) -> float:
         """Milliseconds."""
-        return percentile(self.waits, share) * 1000
+        return milliseconds(self.waits, share)
 
     @property
     def usual(self) -> float:
@@ -74,7 +73,9 @@ async def _calls(side: Side, case: Case, count: int, found: Found) -> None:
         began = time.perf_counter()
         result = await tool.handler(Call(PROJECT), given)
         found.waits.append(time.perf_counter() - began)
-        side.world.learn(case, msgspec.to_builtins(result))
+        answer = msgspec.to_builtins(result)
+        accepted(case.name, answer)
+        side.world.learn(case, answer)
     slowest = side.server.slowest()
     if slowest is not None:
         found.longest.append(slowest)
@@ -95,20 +96,15 @@ async def _rounds(urls: dict[int, str], rounds: int, calls: int) -> dict[tuple[C
                     try:
                         await _calls(side, case, min(number, 1) if case.scans else calls, into)
                     except ToolFailure as failure:
-                        raise RuntimeError(f"{case.name} at {side.size}: {failure.message}") from None
+                        raise Failed(f"{case.name} at {side.size}: {failure.message}") from None
     return found
 
 
 def main(sizes: str = "1000,20000", rounds: str = "3", calls: str = "30") -> None:
     """Loads, measures and prints."""
-    wanted = sorted(int(size) for size in sizes.split(","))
-    with (
-        servers(wanted, Shape(tags=2, typed=True)) as started,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
-        urls = {size: server.url for size, server in started.items()}
-        found = runner.run(_rounds(urls, int(rounds), int(calls)))
-    small, large = wanted[0], wanted[-1]
+    with servers(sizes, Shape(tags=2, typed=True)) as urls:
+        found = uvloop.run(_rounds(urls, int(rounds), int(calls)))
+    small, large = min(urls), max(urls)
     rows: list[tuple[Any, ...]] = []
     for case in CASES:
         few, many = found[case, small], found[case, large]

@@ -8,8 +8,6 @@ one of its own; the client library would share some.
 from __future__ import annotations
 
 import asyncio
-import http.client
-import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +16,19 @@ from typing import Any, cast
 
 import msgspec
 
-from benchmarks.support import Failed, FrontEnd, cpu_us, in_thread, percentile, private_bytes, table, url_of
+from benchmarks.support import (
+    Failed,
+    FrontEnd,
+    cpu_us,
+    head,
+    in_thread,
+    memory,
+    metrics,
+    percentile,
+    table,
+    until,
+    url_of,
+)
 from coordinator.client import Fleet
 
 _CONNECT_AT_ONCE = 100
@@ -55,10 +65,7 @@ def _request(item: str, wait_ms: int) -> bytes:
     arguments = {"itemId": item, "waitFor": "terminal", "waitMs": wait_ms}
     params = {"name": "get_context", "arguments": arguments}
     body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-    head = (
-        "POST /mcp/items HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\naccept: application/json\r\n"
-    )
-    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+    return b"%b%d\r\n\r\n%b" % (head("/mcp/items"), len(body), body)
 
 
 @asynccontextmanager
@@ -77,27 +84,19 @@ async def _waiting(port: int, items: list[str]) -> AsyncIterator[list[_Caller]]:
 
 
 def _metric(port: int, name: str) -> float:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
-    return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE))
+    return sum(value for series, value in metrics(port).items() if series.partition("{")[0] == name)
 
 
 def _settle(port: int, count: int) -> None:
-    until = time.monotonic() + 60
-    while _metric(port, "coordinator_reads_waiting") != count:
-        if time.monotonic() > until:
-            raise Failed(f"not {count} calls wait")
-        time.sleep(0.1)
+    until(lambda: _metric(port, "coordinator_reads_waiting") == count, f"{count} calls wait")
 
 
 def idle(front: FrontEnd, items: list[str], seconds: float) -> None:
     """Measures the calls while nothing happens to what they wait for."""
-    before, count = private_bytes(front.pid), len(items)
+    before, count = memory(front.pid), len(items)
     with in_thread(_waiting(front.port, items)) as callers:
         _settle(front.port, count)
-        memory = private_bytes(front.pid) - before
+        size = memory(front.pid) - before
         reads, began, spent = _metric(front.port, _READS), time.monotonic(), cpu_us(front.pid)
         time.sleep(seconds)
         spent, took = cpu_us(front.pid) - spent, time.monotonic() - began
@@ -108,7 +107,7 @@ def idle(front: FrontEnd, items: list[str], seconds: float) -> None:
         f"{count:,} idle waiting reads of as many items, {seconds:.0f} s",
         ("figure", "measured", "goal"),
         (
-            ("memory, MB", f"{memory / 1024**2:.1f}", "<= 60"),
+            ("memory, MB", f"{size / 1024**2:.1f}", "<= 60"),
             ("front-end, share of a core", f"{spent / took / 10_000:.2f} %", "<= 2 %"),
             ("reads per item and 10 s", f"{reads / count / took * 10:.2f}", "about 1"),
         ),

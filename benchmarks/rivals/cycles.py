@@ -11,7 +11,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
@@ -21,18 +21,14 @@ import msgspec
 import redis
 
 from benchmarks.loader import item_id, title
-from coordinator.settings import Settings
-from coordinator.store import Library, Script, Store, keys
+from benchmarks.own_calls import Template, claims, transitions
+from benchmarks.support import Failed
+from coordinator.store import Library, Script, keys
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.store.link.address import parse
 from coordinator.store.scripts import pack_key
-from coordinator.toolsets.items.rules.configured import schema_config
-from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.agents.presence import Claimant
-from coordinator.toolsets.items.store.base import LIBRARY as ITEMS
-from coordinator.toolsets.items.store.claims import ClaimStore
-from coordinator.toolsets.items.store.transitions import TransitionStore
 
 TTL_MS = 900_000
 _pack = msgspec.msgpack.Encoder().encode
@@ -67,40 +63,6 @@ class Calls(Protocol):
         """Whether it was completed."""
 
 
-class _Sent(Exception):
-    """A script call that would have gone to the store."""
-
-    def __init__(self, script: Script[Any], args: Sequence[Any]) -> None:
-        super().__init__(script.name)
-        self.script, self.sent = script, list(args)
-
-
-class _Wiretap(Store):
-    """A store that sends nothing: it raises what it would have sent to the library of the items."""
-
-    async def run(self, script: Script[Any], project: str, *args: Any, **options: object) -> Any:
-        """See ``Store``. Raises _Sent for a call of the items' library."""
-        if script.function_library is ITEMS:
-            raise _Sent(script, args)
-
-
-class _Template:
-    """A call of the front-end's own code, to be sent again with other values in the place of placeholders."""
-
-    def __init__(self, call: Coroutine[Any, Any, object], *placeholders: object) -> None:
-        try:
-            call.send(None)
-        except _Sent as sent:
-            self.script, self._args = sent.script, sent.sent
-        self._places = [self._args.index(value) for value in placeholders]
-
-    def pack(self, key: bytes, *values: str | bytes) -> bytes:
-        """The call in wire format; ``values`` take the places of the placeholders."""
-        for place, value in zip(self._places, values, strict=True):
-            self._args[place] = value
-        return self.script.pack(key, tuple(self._args))
-
-
 class FullCalls:
     """What the front-end calls: ``claim_next`` with a selector that takes anything, and ``advance_item`` complete.
 
@@ -108,15 +70,12 @@ class FullCalls:
     """
 
     def __init__(self, project: str) -> None:
-        settings = Settings()
-        schemas, tap = SchemaSource(schema_config(settings)), _Wiretap("unix:///nowhere")
         self._key = pack_key(project)
         request, element = IdempotencyKey("request", "0" * 16), self._element("", "", 0)
-        claims, transitions = ClaimStore(tap, settings, schemas), TransitionStore(tap, settings, schemas)
         claim = claims.claim_next(project, request, Claimant("agent"), TTL_MS, Selector(), [])
-        self._claim = _Template(claim, "request", "agent")
+        self._claim = Template(claim, "request", "agent")
         complete = transitions.advance(project, request.slice(0), [element])
-        self._complete = _Template(complete, request.slice(0).key, _pack([element]))
+        self._complete = Template(complete, request.slice(0).key, _pack([element]))
         self.scripts = (self._claim.script, self._complete.script)
 
     def _element(self, item: str, agent: str, fence: int) -> tuple[Any, ...]:
@@ -202,14 +161,14 @@ class _Agent:
         """The reply to the last command.
 
         Raises:
-            RuntimeError: it is an error.
+            Failed: it is an error.
         """
         reply: object = False
         while reply is False:
             self.reader.feed(self.sock.recv(65536))
             reply = self.reader.gets()
         if isinstance(reply, Exception):
-            raise RuntimeError(f"the store answered: {reply}")
+            raise Failed(f"the store answered: {reply}")
         return reply  # type: ignore[return-value]
 
 
@@ -247,7 +206,7 @@ class Cycles:
         """Runs ``cycles`` cycles over all connections together.
 
         Raises:
-            RuntimeError: an item could not be claimed or completed.
+            Failed: an item could not be claimed or completed.
         """
         calls = self._calls
         poll = select.epoll()
@@ -267,7 +226,7 @@ class Cycles:
                 reply = agent.answer()
                 if agent.item:
                     if not calls.completed(reply):
-                        raise RuntimeError(f"the item was not completed: {reply!r}")
+                        raise Failed(f"the item was not completed: {reply!r}")
                     done += 1
                     agent.item = ""
                     if begun < cycles:
@@ -276,7 +235,7 @@ class Cycles:
                 else:
                     agent.item, fence = calls.claimed(reply)
                     if not agent.item:
-                        raise RuntimeError(f"no item was claimed: {reply!r}")
+                        raise Failed(f"no item was claimed: {reply!r}")
                     agent.ask(calls.complete(next(requests), agent.name, agent.item, fence))
         clock = time.perf_counter() - clock
         cpu = sum(os.times()[:2]) - cpu

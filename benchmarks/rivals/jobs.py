@@ -14,13 +14,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import redis
 
 from benchmarks.rivals.postgresql import PostgreSQL
-from benchmarks.support import Missing, running
+from benchmarks.support import Failed, Missing, running
 from coordinator.store.link.address import Address, parse
 
 HERE = Path(__file__).parent
@@ -32,11 +33,11 @@ def home() -> Path:
     return Path(os.environ.get("BENCH_RIVALS", ".rivals")).absolute()
 
 
-def between(done: Any, total: int, seconds: float = 300) -> float:
+def between(done: Callable[[], int], failed: Callable[[], int], total: int, seconds: float = 300) -> float:
     """Work per second while ``done()`` goes from ``LOW`` to ``HIGH`` of ``total``.
 
     Raises:
-        TimeoutError: it does not get there.
+        Failed: it does not get there, or some work has failed.
     """
     end, first, began = time.monotonic() + seconds, None, 0.0
     while time.monotonic() < end:
@@ -44,9 +45,11 @@ def between(done: Any, total: int, seconds: float = 300) -> float:
         if first is None and count >= total * LOW:
             first, began = count, now
         if first is not None and count >= total * HIGH and now > began:
-            return float((count - first) / (now - began))
+            return max(count - first, 1) / (now - began)
+        if wrong := failed():
+            raise Failed(f"{wrong} of {total} jobs have failed")
         time.sleep(0.005)
-    raise TimeoutError(f"{done()} of {total} done after {seconds} s")
+    raise Failed(f"{done()} of {total} done after {seconds} s")
 
 
 def rq_jobs(url: str, worker_class: str, workers: int, jobs: int) -> float:
@@ -59,12 +62,12 @@ def rq_jobs(url: str, worker_class: str, workers: int, jobs: int) -> float:
         "queue.enqueue_many(data)\n"
     )
     subprocess.run([sys.executable, "-c", fill], env={**os.environ, **env}, check=True)
-    command = [sys.executable, "-m", "rq.cli", "worker", "--quiet", "--worker-class", worker_class, "bench"]
+    words = ("worker", "--quiet", "--worker-class", worker_class, "bench")
     client: Any = redis.Redis(**parse(url).client_options())
     with contextlib.ExitStack() as stack:
         for _ in range(workers):
-            stack.enter_context(running(*command, env=env))
-        rate = between(lambda: client.zcard("rq:finished:bench"), jobs)
+            stack.enter_context(running("rq.cli", *words, env=env, anew=True))
+        rate = between(lambda: client.zcard("rq:finished:bench"), lambda: client.zcard("rq:failed:bench"), jobs)
     client.flushall()
     client.close()
     return rate
@@ -91,8 +94,9 @@ def bullmq_jobs(url: str, workers: int, jobs: int, concurrency: int) -> float:
     client: Any = redis.Redis(**address.client_options())
     with contextlib.ExitStack() as stack:
         for _ in range(workers):
-            stack.enter_context(running(*base, "work", str(concurrency), env=env))
-        rate = between(lambda: client.zcard("bull:bench:completed"), jobs)
+            command = [*base, "work", str(concurrency)]
+            stack.callback(stack.enter_context(subprocess.Popen(command, env={**os.environ, **env})).terminate)
+        rate = between(lambda: client.zcard("bull:bench:completed"), lambda: client.zcard("bull:bench:failed"), jobs)
     client.flushall()
     client.close()
     return rate
@@ -117,5 +121,5 @@ def dbos_steps(server: PostgreSQL, workflows: int, threads: int) -> float:
     )
     server.sql("DROP DATABASE dbos_bench WITH (FORCE);")
     if done.returncode:
-        raise Missing(f"it failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}")
+        raise Failed(f"DBOS: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}")
     return float(done.stdout.strip().splitlines()[-1])

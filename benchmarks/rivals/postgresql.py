@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from benchmarks.support import Missing
+from benchmarks.support import Failed, Missing, children, until
 
 
 class Workload(NamedTuple):
@@ -114,7 +114,7 @@ class PostgreSQL:
             input=stdin, capture_output=True, text=True, user=self._user, cwd=self._folder, check=False,
         )  # fmt: skip
         if made.returncode:
-            raise RuntimeError(f"{name}: {made.stderr.strip()[-500:]}")
+            raise Failed(f"{name}: {made.stderr.strip()[-500:]}")
         return made.stdout
 
     def sql(self, text: str) -> str:
@@ -134,6 +134,10 @@ class PostgreSQL:
         """Makes the tables and functions of ``WITH_RECORDS``."""
         self.sql(_RECORDS.read_text())
 
+    def completed(self) -> int:
+        """How many items are completed."""
+        return int(self.sql("SELECT count(*) FROM items WHERE role = 'terminal'"))
+
     def tidy(self) -> None:
         """Vacuums, as autovacuum would eventually: dead rows slow down later scans."""
         self.sql("VACUUM ANALYZE items;")
@@ -151,22 +155,18 @@ class PostgreSQL:
         rate = re.search(r"tps = ([\d.]+) \(without initial", text)
         done = re.search(r"actually processed: (\d+)", text)
         if rate is None or done is None or int(done[1]) != count // clients * clients:
-            raise RuntimeError(f"pgbench said: {text}")
+            raise Failed(f"pgbench said: {text}")
         cpu = after.children_user + after.children_system - before.children_user - before.children_system
         return Rate(float(rate[1]), cpu / int(done[1]) * 1e6, (self._cpu() - work) / int(done[1]) * 1e6)
 
     def _cpu(self, seconds: float = 10) -> float:
         """CPU seconds of the server so far, including those of closed connections."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end and any(b"[local]" in _file(pid, "cmdline") for pid in _children(self.pid)):
+        while time.monotonic() < end and any(b"[local]" in _file(pid, "cmdline") for pid in children(self.pid)):
             time.sleep(0.01)  # connections are just closing; their time then counts with the parent's
         own = sum(_stat(self.pid)[:4])
-        theirs = sum(sum(_stat(pid)[:2]) for pid in _children(self.pid))
+        theirs = sum(sum(_stat(pid)[:2]) for pid in children(self.pid))
         return (own + theirs) / os.sysconf("SC_CLK_TCK")
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for child in _file(pid, f"task/{pid}/children").split()]
 
 
 def _stat(pid: int) -> list[float]:
@@ -203,7 +203,7 @@ def postgresql() -> Iterator[PostgreSQL]:
         process = subprocess.Popen(command, user=user, cwd=folder, stderr=subprocess.DEVNULL)
         try:
             server.pid = process.pid
-            _until_ready(server, process)
+            until(lambda: _ready(server, process), "PostgreSQL answers")
             yield server
         finally:
             process.send_signal(signal.SIGINT)
@@ -214,13 +214,10 @@ def postgresql() -> Iterator[PostgreSQL]:
                 process.wait()
 
 
-def _until_ready(server: PostgreSQL, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            server.sql("SELECT 1")
-            return
-        except RuntimeError:
-            if process.poll() is not None or time.monotonic() > end:
-                raise
-            time.sleep(0.05)
+def _ready(server: PostgreSQL, process: subprocess.Popen[bytes]) -> bool:
+    if process.poll() is not None:
+        raise Failed(f"PostgreSQL ended with {process.returncode}")
+    with contextlib.suppress(Failed):
+        server.sql("SELECT 1")
+        return True
+    return False

@@ -13,25 +13,27 @@ from typing import Any
 import msgspec
 import redis.asyncio
 
-from coordinator.store import Script, Store
+from benchmarks.own_calls import Template, claims
+from coordinator.store import Store
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.actor import Actor
 from coordinator.toolsets.items.contract.claims import ClaimItem, ClaimItemResult, ClaimResult, ClaimSummary
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.schema import SchemaConfig
-from coordinator.toolsets.items.store.base import LIBRARY
+from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.claims import ClaimReply
 from coordinator.toolsets.timestamp import iso
 
 Claim = Callable[[ClaimItem], Awaitable[ClaimReply]]
 
-SCRIPT = Script(LIBRARY, "claim_item", ClaimReply)
-_FINGERPRINT = "0" * 16
-_KEEP_MS = 600_000
-_EVENTS = 200_000
-_TERMS = SchemaConfig().terms("default")
-_WHO = "e-"
 _pack = msgspec.msgpack.Encoder().encode
 _encode = msgspec.json.Encoder().encode
+_ANY = ("", 0, 0)
+"""A claim: item, TTL in ms, fence."""
+_CLAIM = Template(
+    claims.claim("default", IdempotencyKey("request", "0" * 16), Claimant("agent"), [_ANY], []),
+    "request", "agent", _pack([_ANY]),
+)  # fmt: skip
+SCRIPT = _CLAIM.script
 
 
 class Params(msgspec.Struct):
@@ -52,9 +54,8 @@ def arguments(args: ClaimItem) -> tuple[str | bytes | int, ...]:
     """The arguments of the claim script for a call with one claim by full id."""
     entry = args.claims[0]
     item = (entry.item_id or "").replace("-", "")
-    claims = _pack([(item, entry.ttl_seconds * 1000, 0)])
-    request = args.request_id.replace("-", ""), _FINGERPRINT, _KEEP_MS
-    return (*request, _EVENTS, _TERMS, _agent(args), _WHO, claims, "", "")
+    claim = _pack([(item, entry.ttl_seconds * 1000, 0)])
+    return _CLAIM.arguments(args.request_id.replace("-", ""), _agent(args), claim)
 
 
 def _agent(args: ClaimItem) -> str:

@@ -1,0 +1,52 @@
+"""The smallest round of each benchmark, so that none stops working unnoticed. Programs are forks of the template."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import support
+from tests.support.fleets import environment
+from tests.support.template import Forked, template
+
+ELSEWHERE = {
+    "postgres": "needs PostgreSQL: `make bench ARGS=--smallest` runs it where that is installed",
+    "way": "test_command.py runs it, for its bounds",
+}
+
+
+def start(
+    module: str, arguments: Sequence[str], env: Mapping[str, str], *standard: IO[Any]
+) -> subprocess.Popen[bytes] | Forked:
+    if template.serves(env):
+        words = arguments if module == "coordinator" else ("-m", module, *arguments)
+        return template.start(words, env, *standard)
+    stdin, stdout, stderr = standard
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments], env=env, stdin=stdin, stdout=stdout, stderr=stderr
+    )
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(support, "start", start)
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+
+
+def test_what_is_left_out_exists() -> None:
+    assert set(ELSEWHERE) <= set(command.ALL)
+
+
+@pytest.mark.parametrize("name", [name for name in command.ALL if name not in ELSEWHERE])
+def test_the_smallest_round(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", name, "--smallest"])
+    code = command.main()
+    assert code == 0, "\n".join(capsys.readouterr())
+    if support.left_out and support.left_out[0].startswith(f"{name}: "):
+        pytest.skip(support.left_out[0])
