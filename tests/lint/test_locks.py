@@ -1,7 +1,8 @@
-"""The lock files: pinned by hash, agreeing with each other and with pyproject.toml."""
+"""The lock files: pinned by hash, agreeing with each other and with pyproject.toml, and stored small."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.support import small_json
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "requirements.lock"
@@ -71,3 +74,10 @@ def test_the_build_backend_is_locked() -> None:
     (backend,) = map(Requirement, project["build-system"]["requires"])
     found, _ = entries(RUNTIME)[backend.name]
     assert backend.specifier.contains(next(iter(found.specifier)).version)
+
+
+@pytest.mark.parametrize("path", small_json.files(), ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
+def test_lock_files_of_npm_and_recordings_have_a_line_for_each_element(path: Path) -> None:
+    """``python -m tests.support.small_json`` writes them so."""
+    text = path.read_text(encoding="utf-8")
+    assert text == small_json.small(json.loads(text))
