@@ -48,7 +48,7 @@ lint: $(LINTS) ## Check style, types, import rules, Lua, scripts and file sizes.
 $(LINTS): $(VENV)/.installed-dev
 
 lint-types:
-	$(BIN)/mypy --num-workers 2
+	$(BIN)/mypy
 
 lint-lua:
 	$(BIN)/python -m tests.lint.lua_lint
