@@ -103,7 +103,6 @@ async def items_on(url: str) -> AsyncIterator[tuple[dict[str, Tool], Server]]:
     try:
         yield {tool.name: tool for tool in items.tools}, server
     finally:
-        if items.drain is not None:
-            await items.drain()
+        await items.service.stop()
         await store.close()
         server.close()

@@ -252,15 +252,14 @@ async def _served(url: str) -> AsyncIterator[FrontEnd]:
         await store.open()
         stack.push_async_callback(store.close)
         actors = Actors(settings.actor_authentication, store)
-        stack.push_async_callback(actors.aclose)
+        stack.push_async_callback(actors.stop)
         authenticator = build_authenticator(settings, store)
-        stack.push_async_callback(authenticator.aclose)
+        stack.push_async_callback(authenticator.stop)
         services = Services(settings, store, trusting_callers(actors.resolve))
         claiming = claim_services(services)
         toolsets = {one.name: one for one in (items_toolset(services, claiming), worker_toolset(services, claiming))}
         for toolset in toolsets.values():
-            if toolset.drain is not None:
-                stack.push_async_callback(toolset.drain)
+            stack.push_async_callback(toolset.service.stop)
         yield FrontEnd(Parts(settings, store, toolsets, authenticator=authenticator))
 
 

@@ -21,6 +21,7 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.service import Service
 from coordinator.steps.metrics import RUNS_ENDED
 from coordinator.steps.model import StepRun
 from coordinator.steps.run_kind import RunKind
@@ -53,7 +54,6 @@ class Specs:
         self._bytes = 0
 
     def get(self, step: StepRun) -> Any:
-        """The spec, or None."""
         found = self._kept.get((step.project, step.run))
         if found is None:
             return None
@@ -70,7 +70,6 @@ class Specs:
             self.drop(next(iter(self._kept)))
 
     def drop(self, key: tuple[str, str]) -> None:
-        """Forgets a spec."""
         _, size = self._kept.pop(key, (None, 0))
         self._bytes -= size
 
@@ -84,7 +83,7 @@ class _Batch:
     reports: list[tuple[Report, Attempt]] = field(default_factory=list)
 
 
-class Engine:
+class Engine(Service):
     """Executes steps in ``slots`` tasks.
 
     Args:
@@ -137,8 +136,7 @@ class Engine:
         self._tracing = tracing.active()
         self._warn = ThrottledWarnings()
 
-    def start(self) -> None:
-        """Begins with empty slots."""
+    async def start(self) -> None:
         for _ in range(self._slots):
             self._add_slot()
 
@@ -160,7 +158,6 @@ class Engine:
         return max(0, min(self._slots - self._busy - self._asked, TAKE_MOST))
 
     async def wait_for_capacity(self) -> None:
-        """Waits until ``want`` is more than 0."""
         while self.want() == 0:
             self._free.clear()
             await self._free.wait()
@@ -194,7 +191,6 @@ class Engine:
         return len(taken.steps) + len(taken.plain_jobs)
 
     def deliver(self, taken: Taken) -> None:
-        """Gives steps to slots."""
         for step in taken.steps:
             if step.spec:
                 try:
@@ -434,13 +430,10 @@ class Engine:
         await self._emptied(None)
         await self.end()
 
-    async def drain(self, seconds: float) -> None:
-        """Drains: takes no more steps, lets attempts end within ``seconds``, and gives back the others.
-
-        Returns when everything is reported.
-        """
+    async def stop(self, deadline: float = 0.0) -> None:
+        """Takes no more steps, and gives back the attempts that do not end in time; returns when all is reported."""
         self._draining = True
-        await self._emptied(seconds)
+        await self._emptied(max(deadline - asyncio.get_running_loop().time(), 0.0))
         for attempt in list(self.held.values()):
             attempt.interrupt("drain")
         await self._emptied(GRACE_SECONDS)

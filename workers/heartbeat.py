@@ -21,6 +21,7 @@ from redis.retry import Retry
 
 from coordinator.metrics import process
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.service import Service
 from coordinator.steps.store import RENEW
 from coordinator.steps.times import LEASE_MS, RENEW_SECONDS
 from coordinator.store import StoreIdentity, keys
@@ -64,7 +65,6 @@ class StoreClients:
         self._clients: dict[str, redis.Redis] = {}
 
     def of(self, project: str) -> redis.Redis:
-        """The client for the keys of a project."""
         tag = project if self._sharded else keys.FLEET
         if tag not in self._clients:
             if len(self._clients) >= _CLIENTS_MOST:
@@ -73,7 +73,6 @@ class StoreClients:
         return self._clients[tag]
 
     def close(self) -> None:
-        """Closes all of them."""
         for client in self._clients.values():
             client.close()
         self._clients.clear()
@@ -87,7 +86,7 @@ class Presence(Protocol):
         ...
 
 
-class Heartbeat:
+class Heartbeat(Service):
     """Renews leases until it is stopped.
 
     Args:
@@ -124,15 +123,15 @@ class Heartbeat:
         self._due = threading.Event()
         self._thread = threading.Thread(target=self._run, name="step-leases", daemon=True)
 
-    def start(self) -> None:
-        """Starts the thread."""
+    async def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
+    async def stop(self, deadline: float = 0.0) -> None:
         """Ends the thread after the beat under way."""
         self._stopping = True
         self._due.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         self._pool.shutdown()
 
     def hurry(self) -> None:

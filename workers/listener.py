@@ -52,7 +52,6 @@ class Listener:
         self._own_bell = f"{RQ_PREFIX}:bell:{own}".encode()
 
     async def run(self) -> None:
-        """Takes work until it is cancelled."""
         while True:
             await self._engine.wait_for_capacity()
             try:

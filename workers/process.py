@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AsyncExitStack
 from functools import partial
 from time import monotonic
 
@@ -23,10 +23,11 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.metrics.growth import Growth
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.service import Background, Functions, Service, ServiceGroup
 from coordinator.settings import Settings
 from coordinator.steps import queue_place
 from coordinator.steps.handoff import Handoff, queue_names
-from coordinator.steps.run_kind import Isolated, RunKind, opened
+from coordinator.steps.run_kind import Isolated, RunKind, executors
 from coordinator.steps.store import StepStore
 from coordinator.steps.times import STORE_RETRY_SECONDS
 from coordinator.store import AccessRefused, AddressError, Store, StoreError, StoreIdentity, StoreTooOld, keys
@@ -55,8 +56,8 @@ MakeRunKinds = Callable[[Settings, Store, Isolated, States], Mapping[str, RunKin
 """Makes the kinds of runs whose steps a worker executes, by name. The states of servers are those that it has."""
 OnSettings = Callable[[Callable[[Settings], None]], None]
 """Registers a function to be called with new settings."""
-Companion = Callable[["WorkerProcess"], AbstractAsyncContextManager[None]]
-"""Makes what runs along with a worker, such as its metrics endpoint, as long as the worker runs."""
+Companion = Callable[["WorkerProcess"], Service]
+"""Makes what runs along with a worker, such as its metrics endpoint, from before it opens the store."""
 
 _TIDY_SECONDS = 60.0
 _ORPHAN_SECONDS = 2.0
@@ -64,12 +65,6 @@ _ORPHAN_SECONDS = 2.0
 _MARGIN_SECONDS = 1.5
 """A draining worker gives its steps back this long before the supervisor would kill it."""
 _CONNECT_SECONDS = 1.0
-
-
-def _configure(kinds: Mapping[str, RunKind], settings: Settings) -> None:
-    """Applies new settings to every attempt that begins later. Runs keep the definitions that they began with."""
-    for kind in kinds.values():
-        kind.executor.configure(settings)
 
 
 class WorkerProcess:
@@ -82,7 +77,6 @@ class WorkerProcess:
         on_ready: called once, when the worker begins to take steps.
         orphaned: whether the process that started the worker is gone. Then the worker ends fast.
         on_settings: registers a function that is called in the event loop whenever the settings have changed.
-        companion: opened before the store, closed after the last step.
         on_begin: called as soon as the event loop runs.
     """
 
@@ -112,6 +106,8 @@ class WorkerProcess:
         """The store; None until it answers."""
         self.at_work = False
         """Whether the worker takes steps."""
+        self._endless: list[Background] = []
+        self._failed: BaseException | None = None
 
     def run(self) -> None:
         """Works until SIGTERM or SIGINT, then drains.
@@ -130,32 +126,33 @@ class WorkerProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        async with self._companion(self) if self._companion is not None else nullcontext():
-            await self._with_stores()
+        beside = ServiceGroup(*([self._companion(self)] if self._companion is not None else []))
+        try:
+            await beside.start()
+            async with AsyncExitStack() as stores:
+                await self._with_stores(stores)
+        finally:
+            await beside.stop()
 
-    async def _with_stores(self) -> None:
+    async def _with_stores(self, stores: AsyncExitStack) -> None:
         settings = self._settings
         store = self.store = await self._open(settings.redis_url, remembered(settings, settings.redis_url))
         if store is None:
             return
+        stores.push_async_callback(store.close)
         queue = await self._open(settings.steps.queue_url) if settings.steps.queue_url else store
-        isolated, states = IsolatedCalls(settings.steps.children), States(store)
-        try:
-            await key_space.settle(store)
-            await permissions.require(store)
-            if problem := await store.failover_problem():
-                _log.warning("the timeout does not fit the failover", problem=problem)
-            if queue is not None:
-                with contextlib.suppress(ToolFailure, StoreError):  # only copies of projects ask for it
-                    await queue_place.note(store, queue)
-                async with opened(self._make_run_kinds(settings, store, isolated, states)) as kinds:
-                    self._on_settings(partial(_configure, kinds))
-                    await self._work(store, queue, kinds, states)
-        finally:
-            await isolated.close()
-            if queue is not None and queue is not store:
-                await queue.close()
-            await store.close()
+        if queue is not None and queue is not store:
+            stores.push_async_callback(queue.close)
+        await key_space.settle(store)
+        await permissions.require(store)
+        if problem := await store.failover_problem():
+            _log.warning("the timeout does not fit the failover", problem=problem)
+        if queue is not None:
+            with contextlib.suppress(ToolFailure, StoreError):  # only copies of projects ask for it
+                await queue_place.note(store, queue)
+            services = await self.compose(store, queue)
+            if services is not None:
+                await self._work(services)
 
     async def _open(self, url: str, identity: StoreIdentity | None = None) -> Store | None:
         """Opens a store, however long that takes. Returns None if the worker is told to stop meanwhile."""
@@ -176,8 +173,15 @@ class WorkerProcess:
                 return store
         return None
 
-    async def _work(self, store: Store, queue: Store, kinds: Mapping[str, RunKind], states: States) -> None:
+    async def compose(self, store: Store, queue: Store) -> ServiceGroup | None:
+        """Registers the worker with RQ, and composes its services; None: it is told to stop before RQ's Redis answers.
+
+        Args:
+            queue: the Redis of the queues, which may be the store.
+        """
         settings, loop = self._settings, asyncio.get_running_loop()
+        isolated, states = IsolatedCalls(settings.steps.children), States(store)
+        kinds = self._make_run_kinds(settings, store, isolated, states)
         queue_url = settings.steps.queue_url or settings.redis_url
         own = StoreClients(settings.redis_url, store.identity)
         own_queue = own.of(keys.QUEUE) if queue is store else heartbeat_client(queue_url, tag=keys.QUEUE)
@@ -220,7 +224,7 @@ class WorkerProcess:
 
         registered = await self._register(queue, queue_url, names, stop_job, pause)
         if registered is None:
-            return
+            return None
         worker = registered
 
         def serve(own: bool) -> None:
@@ -234,54 +238,44 @@ class WorkerProcess:
         worker.on_reconnect = heartbeat.hurry
         sweeper = Sweeper(worker.name, steps, kinds.values(), engine.held_in, engine.lost_reply, relay.tell)
         store.observe = tracing.observing(script_ended)
-        heartbeat.start()
-        engine.start()
-        parts = {
-            "sweeper": sweeper.run(),
-            "states": states.run(),
-            "maintenance": self._tidy(worker),
-            "drains": Drains(store).follow(self._slot, drained, StatusReport("worker", describe)),
-        }
-        if not handoff.direct:
-            parts["relay"] = relay.run()
-        listener = loop.create_task(
-            Listener(engine, steps, queue, names, sweeper.note, states.queue).run(), name="listener"
+        self._endless = [
+            Background(sweeper.run, "sweeper"),
+            Background(states.run, "states"),
+            Background(partial(self._tidy, worker), "maintenance"),
+            Background(partial(Drains(store).follow, self._slot, drained, StatusReport("worker", describe)), "drains"),
+            *([] if handoff.direct else [Background(relay.run, "relay")]),
+        ]
+        listener = Background(Listener(engine, steps, queue, names, sweeper.note, states.queue).run, "listener")
+        about = {"worker": worker.name, "queues": names, "slots": settings.steps.slots}
+        services = ServiceGroup(
+            Functions(stop=partial(self._sign_off, worker)),
+            isolated,
+            *executors(kinds),
+            Functions(start=lambda: self._on_settings(services.configure)),
+            Functions(stop=partial(self._end_if_stuck, worker, engine)),
+            heartbeat,
+            *self._endless,
+            engine,
+            Functions(stop=partial(states.give_up, for_good=True)),
+            listener,
+            Functions(partial(_log.info, "worker started", **about)),
         )
-        others = [loop.create_task(part, name=name) for name, part in parts.items()]
-        _log.info("worker started", worker=worker.name, queues=names, slots=settings.steps.slots)
-        failed = await self._until_drained(engine, states, listener, others)
-        heartbeat.stop()
-        await self._sign_off(worker)
-        if engine.stuck or engine.busy:
-            # Event loop and interpreter would wait for them forever, so they are not closed in the usual way.
-            _log.warning("some attempts did not end")
-            tracing.stop()
-            os._exit(1 if failed else 0)
-        if failed is not None:
-            raise failed
+        self._endless.append(listener)
+        return services
 
-    async def _until_drained(
-        self, engine: Engine, states: States, listener: asyncio.Task[None], others: list[asyncio.Task[None]]
-    ) -> BaseException | None:
-        """Takes steps until the worker is told to stop, then drains.
-
-        Args:
-            listener: the part that takes steps; it ends first.
-            others: the other parts of the worker.
-
-        Returns:
-            The failure that ended the work; None if the worker was told to stop.
-        """
-        self.at_work = True
-        self._on_ready()
-        failed = await self._until_told([listener, *others])
-        self.at_work = False
-        listener.cancel()
-        await states.give_up(for_good=True)
-        allowed = self._settings.drain_seconds
-        await engine.drain(_ORPHAN_SECONDS if self._orphaned() else max(allowed - _MARGIN_SECONDS, allowed / 2))
-        await clients.end_tasks(listener, *others)
-        return failed
+    async def _work(self, services: ServiceGroup) -> None:
+        try:
+            await services.start()
+            self.at_work = True
+            self._on_ready()
+            self._failed = await self._until_told([one.task for one in self._endless if one.task is not None])
+            self.at_work = False
+        finally:
+            allowed = self._settings.drain_seconds
+            left = _ORPHAN_SECONDS if self._orphaned() else max(allowed - _MARGIN_SECONDS, allowed / 2)
+            await services.stop(asyncio.get_running_loop().time() + left)
+        if self._failed is not None:
+            raise self._failed
 
     async def _sign_off(self, worker: StepWorker) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -290,6 +284,14 @@ class WorkerProcess:
         except redis.exceptions.RedisError as error:
             _log.warning("ended without unregistering: Redis does not answer", error=str(error))
         _log.info("worker stopped", worker=worker.name)
+
+    async def _end_if_stuck(self, worker: StepWorker, engine: Engine) -> None:
+        if engine.stuck or engine.busy:
+            # Event loop and interpreter would wait for them forever, so they are not closed in the usual way.
+            await self._sign_off(worker)
+            _log.warning("some attempts did not end")
+            tracing.stop()
+            os._exit(1 if self._failed else 0)
 
     async def _until_told(self, tasks: list[asyncio.Task[None]]) -> BaseException | None:
         """Waits for the signal to stop, or for the end of a task that should never end; returns that task's failure."""

@@ -45,8 +45,6 @@ _BATCH = 100
 
 
 class _Held:
-    """A session with its number."""
-
     def __init__(self, number: int, server: DownstreamServer) -> None:
         self.number = number
         self.server = server
@@ -97,7 +95,6 @@ class States:
 
     @property
     def held(self) -> int:
-        """How many states this worker has."""
         return sum(state.held is not None for state in self._states.values())
 
     # --- calls ------------------------------------------------------------------------------------
@@ -382,7 +379,6 @@ class StateCalls:
         idempotency_key: str,
         on_progress: Callable[[], None] | None = None,
     ) -> types.CallToolResult:
-        """As ``DownstreamServer.call``, and as ``States.call`` says."""
         if self._owner is None:
             raise CallRefused(
                 f"the connection {self._name!r} keeps a state for each caller: it needs an authenticated caller, or "
@@ -399,7 +395,6 @@ class StateCalls:
         return await self._states.call(name, self._connection, self._step, make, self._on_outcome)
 
     def without_secrets(self, text: str) -> str:
-        """As ``DownstreamServer.without_secrets``."""
         return self._hide(text)
 
 

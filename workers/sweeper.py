@@ -98,7 +98,6 @@ class Sweeper:
         self._active_until[project] = monotonic() + ACTIVE_SECONDS
 
     async def run(self) -> None:
-        """Sweeps until it is cancelled."""
         try:
             await self._run()
         finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import re
 import socket
 import time
@@ -15,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from coordinator.backoff import Backoff
 from coordinator.client.errors import Unavailable, error_of
 from coordinator.client.http import urls_of
 from coordinator.client.retries import Budget, Retryable, RetryPolicy
@@ -194,7 +194,7 @@ class Calls:
 
 def away_seconds(failures: int) -> float:
     """The pause after a call was repeated in vain, when so many were before."""
-    return min(2.0 ** min(failures, 10), _LONGEST_AWAY) * random.uniform(0.5, 1.0)
+    return Backoff(1.0, _LONGEST_AWAY).after(failures)
 
 
 def address(url: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
+from coordinator.backoff import Backoff
 from coordinator.client.calls import WAIT_MS, away_seconds
 from coordinator.client.core import Core
 from coordinator.client.errors import FleetError, Unavailable
@@ -200,8 +201,8 @@ class Jobs:
             self._watch.add_done_callback(lambda _: self._end())
         while not self._over.is_set():
             if self._failures > _PATIENCE:
-                pause = min(2.0 ** (self._failures - _PATIENCE - 1), _LONGEST_PAUSE)
-                await self._before_end(asyncio.sleep(pause * random.uniform(0.8, 1.2)))
+                pause = Backoff(1.0, _LONGEST_PAUSE, (0.8, 1.2)).after(self._failures - _PATIENCE - 1)
+                await self._before_end(asyncio.sleep(pause))
             slot = await self._slots.take(self._takers)
             if slot is None:
                 break

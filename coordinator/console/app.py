@@ -32,6 +32,7 @@ from coordinator.console.viewer import Viewer
 from coordinator.console.views import NAVIGATION, VIEWS, needs
 from coordinator.errors import ToolFailure, invalid
 from coordinator.feed import FeedReader
+from coordinator.service import Service
 from coordinator.transport.endpoints import Endpoints
 from coordinator.transport.http.bodies import Bodies
 from coordinator.transport.http.replies import Header, Receive, Scope, Send
@@ -56,7 +57,7 @@ _STATUS = {
 }
 
 
-class Console:
+class Console(Service):
     """The console of one front-end process.
 
     Args:
@@ -98,8 +99,8 @@ class Console:
         """Ends the streams of visitors whose rights have changed."""
         self._live.recheck_all()
 
-    async def aclose(self) -> None:
-        await asyncio.gather(self._live.aclose(), self._layouts.aclose())
+    async def stop(self, deadline: float = 0.0) -> None:
+        await asyncio.gather(self._live.stop(), self._layouts.stop())
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, head: Mapping[bytes, bytes]) -> None:
         """Answers a request whose head was checked."""

@@ -21,6 +21,7 @@ from coordinator.feed import Cursor, FeedReader, Filter, Gap, Listener
 from coordinator.feed.cursor import parse
 from coordinator.feed.events import Event
 from coordinator.feed.kinds import NAMES, ROLES, uuid
+from coordinator.service import end_tasks
 from coordinator.transport import streams
 from coordinator.transport.feed.ids import limited
 from coordinator.transport.http.replies import Scope, Send
@@ -177,10 +178,9 @@ class Live(Streams[_Tab]):
         for tab in self.open:
             self.recheck(tab)
 
-    async def aclose(self) -> None:
-        for task in self._following.values():
-            task.cancel()
-        await asyncio.gather(super().aclose(), *self._following.values(), return_exceptions=True)
+    async def stop(self, deadline: float = 0.0) -> None:
+        await super().stop()
+        await end_tasks(*self._following.values())
 
     async def position(self, project: str) -> str:
         """The present position in a project's feed. Raises ToolFailure."""

@@ -19,6 +19,7 @@ from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.metrics.samples import Samples
 from coordinator.overload import Admission, ShardedAdmission
+from coordinator.service import Service
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.gateway import Catalogue, Decisions, LeftOut
@@ -41,7 +42,7 @@ MOST_AT_ONCE = 2
 """Reads of the store at a time: as many as the smallest share has. Further ones wait, and are not shed for pages."""
 
 
-class Reads:
+class Reads(Service):
     """The reads of one process, through the tools of the toolsets, and so under their rules.
 
     Args:

@@ -175,4 +175,4 @@ async def check_token(settings: Settings, store: Store | None, token: str, actor
                 "ok", "policy", f"{section.policy}: an actor {name!r} with this proof counts as {trusted.id!r}"
             )
         finally:
-            await actors.aclose()
+            await actors.stop()

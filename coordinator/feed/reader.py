@@ -30,9 +30,9 @@ from coordinator.feed.kinds import HIDDEN
 from coordinator.feed.listener import Batch, Item, Listener
 from coordinator.feed.metrics import GAPS, LAG
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.service import Service, end_tasks
 from coordinator.store import Store, StoreError, keys
 from coordinator.store.fences.known import Fenced
-from coordinator.store.link.clients import end_tasks
 from coordinator.store.link.shared import Link
 
 COUNT = 500
@@ -182,7 +182,7 @@ def sees(wanted: Filter, event: Event) -> bool:
     return toolset != "flows" or wanted.may_read_flow(event.fields.get("u"), event.approver_roles)
 
 
-class FeedReader:
+class FeedReader(Service):
     """The feeds of all projects, as this process reads them."""
 
     def __init__(self, store: Store) -> None:
@@ -255,7 +255,7 @@ class FeedReader:
         followed = self._followed.get(project)
         return None if followed is None else followed.cursor
 
-    async def aclose(self) -> None:
+    async def stop(self, deadline: float = 0.0) -> None:
         await end_tasks(*(source.task for source in self._sources.values() if source.task is not None))
 
     async def _catch_up(self, listener: Listener) -> list[Item]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from coordinator.backoff import Backoff
+
 State = Literal["closed", "open", "half-open"]
 
 _WINDOW_SECONDS = 1.0
@@ -92,6 +94,6 @@ class Breaker:
 
     def _open(self, now: float) -> None:
         self.state = "open"
-        seconds = self.open_ms / 1000 * min(8, 2**self._opened)
-        self._until = now + seconds * (0.75 + self._jitter() / 2)
+        seconds = self.open_ms / 1000
+        self._until = now + Backoff(seconds, 8 * seconds, (0.75, 1.25), self._jitter).after(self._opened)
         self._opened += 1

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncGenerator
-
 import msgspec
 
 from coordinator.errors import ToolFailure
@@ -31,17 +28,6 @@ def build_authenticator(settings: Settings, store: Store) -> Authenticator:
         return Authenticator(settings, lambda wanted: build_verifier(wanted, store), clock)
     except TokenFileError as error:
         raise ProcessProblem(str(error), "usage") from None
-
-
-@contextlib.asynccontextmanager
-async def running_authenticator(settings: Settings, store: Store) -> AsyncGenerator[Authenticator, None]:
-    """A started authenticator, for as long as the block runs."""
-    authenticator = build_authenticator(settings, store)
-    await authenticator.start()
-    try:
-        yield authenticator
-    finally:
-        await authenticator.aclose()
 
 
 async def stdio_principal(authenticator: Authenticator, token: str | None, project: str) -> Principal:

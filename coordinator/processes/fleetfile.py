@@ -21,8 +21,6 @@ _PAUSE_SECONDS = 0.001
 
 
 class Process(msgspec.Struct, frozen=True):
-    """One process of the fleet."""
-
     slot: str
     role: str
     pid: int | None
@@ -81,7 +79,6 @@ class FleetFile:
         """The file of an earlier supervisor that was killed, if there is one."""
 
     def write(self, fleet: Fleet) -> None:
-        """Replaces the file atomically."""
         fresh = self._path.with_suffix(".new")
         fresh.write_bytes(msgspec.json.format(msgspec.json.encode(fleet)) + b"\n")
         fresh.replace(self._path)
@@ -102,7 +99,6 @@ def read_fleet(data_dir: Path) -> Fleet | None:
 
 
 def in_use(data_dir: Path) -> bool:
-    """Whether a fleet runs on a data directory."""
     return not is_of_another_user(data_dir) and is_locked(data_dir / "fleet.lock")
 
 

@@ -9,7 +9,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from asyncio import FIRST_COMPLETED
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,16 +35,17 @@ from coordinator.metrics.hot import publish
 from coordinator.overload import Admission, ShardedAdmission
 from coordinator.overload.metrics import SHED
 from coordinator.processes.authentication import build_authenticator
-from coordinator.processes.operators_port import QuietServer, operators_port, server_config
+from coordinator.processes.operators_port import OperatorsPort, QuietServer, server_config
 from coordinator.processes.reload import SettingsInForce
 from coordinator.processes.stores import open_for_serving
 from coordinator.processes.supervision.lifecycle import ORPHAN_SECONDS, Lifecycle
 from coordinator.processes.supervision.sockets import BACKLOG, listening
+from coordinator.service import Background, Functions, Service, ServiceGroup, Together, end_tasks
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.queue_depth import QueueDepth
 from coordinator.steps.store import StepStore
-from coordinator.store import Script
+from coordinator.store import Script, Store
 from coordinator.store.fleet.drains import Drains
 from coordinator.store.fleet.metrics import FleetMetrics
 from coordinator.store.fleet.processes import ProcessStatus, StatusReport
@@ -71,11 +73,10 @@ GRACE_SECONDS = 0.5
 """How long a draining front-end, already unready, continues to accept connections."""
 FRESH_SECONDS = 0.25
 """How long it then waits for the first request on new connections."""
+LEAVE_SECONDS = GRACE_SECONDS + FRESH_SECONDS
 KEEP_ALIVE_SECONDS = 75
 PROBE_SECONDS = 0.25
 """How often a front-end measures itself and, until it is ready, asks whether the store answers."""
-_ROUND_SECONDS = 1.0
-"""How long a stopping front-end waits for the rounds that it leads: its measurements, and deliveries to webhooks."""
 HOT_SECONDS = 2.0
 """How often hot items are looked for."""
 _HOT_ITEMS = 20
@@ -104,49 +105,37 @@ def run_frontend(settings: Settings, slot: str, metrics_dir: Path, lifecycle: Li
 
 async def _serve(settings: Settings, slot: str, metrics_dir: Path, lifecycle: Lifecycle) -> None:
     lifecycle.begun()
-    async with contextlib.AsyncExitStack() as stack:
-        store = await open_for_serving(settings, settings.redis_url)
-        stack.push_async_callback(store.close)
-        actors = Actors(settings.actor_authentication, store)
-        stack.push_async_callback(actors.aclose)
-        authenticator = build_authenticator(settings, store)
-        stack.push_async_callback(authenticator.aclose)
-        feed = FeedReader(store)
-        seals = Seals(store, settings)
+    store = await open_for_serving(settings, settings.redis_url)
+    try:
+        await FrontEndProcess(settings, slot, metrics_dir, lifecycle, store).run()
+    finally:
+        await store.close()
+    _log.info("front-end stopped")
+
+
+class FrontEndProcess:
+    """Composes the services of a front-end, and runs them."""
+
+    def __init__(self, settings: Settings, slot: str, metrics_dir: Path, lifecycle: Lifecycle, store: Store) -> None:
+        self._lifecycle = lifecycle
+        self._stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._drain_seconds = settings.drain_seconds
+        actors, authenticator = Actors(settings.actor_authentication, store), build_authenticator(settings, store)
+        feed, seals = FeedReader(store), Seals(store, settings)
         delegations = Delegations(TokenStore(store), seals, authenticator.still)
-        services = Services(settings, store, trusting_callers(actors.resolve), Waits(feed), delegations.make)
-        toolsets = load_toolsets(services)
-        for toolset in toolsets.values():
-            toolset.start()
-        admission: Admission | ShardedAdmission = (
+        shared = Services(settings, store, trusting_callers(actors.resolve), Waits(feed), delegations.make)
+        self._toolsets = toolsets = load_toolsets(shared)
+        admission: Admission | ShardedAdmission
+        self._admission = admission = (
             ShardedAdmission(store.shard_of, settings.overload)
             if store.sharded
             else Admission(settings.overload, time.monotonic)
         )
-        projects = Projects(store, settings.projects)
-        name = f"{socket.gethostname()}/{slot}"
-        webhooks = Webhooks(settings, store, feed, name)
-        item_metrics = ItemMetrics(store, name, settings)
-        decisions = Decisions.of(store, settings, Listener(store))  # only reads, so that the listener never starts
-        exposition = Exposition(metrics_dir)
-        reads = Reads(store, toolsets, decisions, admission, settings, exposition.samples)
-        others = [
-            actors.configure,
-            reads.configure,
-            authenticator.configure,
-            projects.configure,
-            webhooks.configure,
-            item_metrics.configure,
-            lambda fresh: admission.configure(fresh.overload),
-            lambda fresh: app.configure(fresh),
-        ]
-        in_force = SettingsInForce(settings, toolsets.values(), lifecycle.refused_reload, others)
         store.observe, store.recovered = tracing.observing(_observer(admission)), admission.probe
-        start_metrics(
-            (*TASK_METHODS, *(tool.name for toolset in toolsets.values() for tool in toolset.tools)),
-            (script.name for script in Script.registered()),
-        )
-        app: FrontEnd = FrontEnd(
+        projects = Projects(store, settings.projects)
+        in_force = SettingsInForce(settings, lifecycle.refused_reload)
+        exposition = Exposition(metrics_dir)
+        self._app = app = FrontEnd(
             Parts(
                 settings,
                 store,
@@ -163,48 +152,81 @@ async def _serve(settings: Settings, slot: str, metrics_dir: Path, lifecycle: Li
                 delegations=delegations,
             )
         )
+        decisions = Decisions.of(store, settings, Listener(store))  # only reads, so that the listener never starts
+        reads = Reads(store, toolsets, decisions, admission, settings, exposition.samples)
+        actions = Actions(toolsets, app.calls, settings, shared.resolve_actor, store)
         if settings.console.enabled:
             sessions = Sessions(store, seals, authenticator, settings)
             oauth = open_client(settings, os.environ, authenticator, store, seals)
-            actions = Actions(toolsets, app.calls, settings, services.resolve_actor, store)
-            others.append(actions.configure)
             admin = settings.console.listener == "admin"
             port = settings.port if admin else 0
             console = Console(reads, feed, sessions, app.endpoints, actions, app.welcome, oauth, port)
             app.mount(ROOT, console, admin=admin)
             authenticator.changed = console.recheck
-        await actors.start()
-        await authenticator.start()
-        lifecycle.on_reload(in_force.take)
-
-        async def take_no_new_work(scope: str) -> None:
-            admission.draining = bool(scope)
-            await app.take_no_new_work(scope)
-
-        sock = listening(settings.host, settings.port)
-        server = McpServer(app, settings, sock)
+        self._server = server = McpServer(app, settings)
+        name = f"{socket.gethostname()}/{slot}"
         status = StatusReport("frontend", partial(_describe, server, app, admission, Growth(SHED, "class")))
-        following = asyncio.create_task(Drains(store).follow(slot, take_no_new_work, status), name="drains")
-        leading = (
-            item_metrics,
-            FleetMetrics(store, name),
-            ApprovalMetrics(store, settings, name),
-            ProjectHealing(store, name),
-            QueueDepth(store, StepStore(store, Handoff.of(settings, store)), name),
-            webhooks,
+        self.services = in_force.services = ServiceGroup(
+            actors,
+            authenticator,
+            projects,
+            reads,
+            actions,
+            Functions(configure=lambda fresh: admission.configure(fresh.overload)),
+            Functions(start=partial(lifecycle.on_reload, in_force.take)),
+            feed,
+            Background(partial(Drains(store).follow, slot, self._take_no_new_work, status), "drains"),
+            Together(
+                ItemMetrics(store, name, settings),
+                FleetMetrics(store, name),
+                ApprovalMetrics(store, settings, name),
+                ProjectHealing(store, name),
+                QueueDepth(store, StepStore(store, Handoff.of(settings, store)), name),
+                Webhooks(settings, store, feed, name),
+            ),
+            Background(partial(watch, server, app, admission, metrics_dir, store.report_shards), "loop-probe"),
+            OperatorsPort(app.admin, settings, "admin_port", settings.admin_port),
+            app,
+            Functions(start=self._settle),
+            server,
+            *(toolset.service for toolset in toolsets.values()),
+            Functions(stop=app.begin_drain),
+            Background(lambda: announce(app, lifecycle, server.port), "announcing"),
         )
-        rounds = [asyncio.create_task(one.run(), name=type(one).__name__.lower()) for one in leading]
-        probe = asyncio.create_task(watch(server, app, admission, metrics_dir, store.report_shards), name="loop-probe")
-        try:
-            async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
-                await _run(server, sock, app, lifecycle, settings.drain_seconds)
-        finally:
-            for one in leading:
-                one.stop()
-            await asyncio.wait(rounds, timeout=_ROUND_SECONDS)
-            for task in (probe, following, *rounds):
-                task.cancel()
-    _log.info("front-end stopped")
+
+    async def run(self) -> None:
+        """Serves until SIGTERM or SIGINT, then drains."""
+        tools = (tool.name for toolset in self._toolsets.values() for tool in toolset.tools)
+        start_metrics((*TASK_METHODS, *tools), (script.name for script in Script.registered()))
+        await self.services.start()
+        await asyncio.wait([self._server.ended, self._stop], return_when=FIRST_COMPLETED)
+        left = ORPHAN_SECONDS + LEAVE_SECONDS if self._lifecycle.orphaned else self._drain_seconds - _MARGIN_SECONDS
+        await self.services.stop(asyncio.get_running_loop().time() + left)
+        await self._server.ended
+
+    async def _take_no_new_work(self, scope: str) -> None:
+        self._admission.draining = bool(scope)
+        await self._app.take_no_new_work(scope)
+
+    def _settle(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._told)
+        # Everything loaded by now stays, so garbage collection can skip it.
+        gc.collect()
+        gc.freeze()
+        # Calls create no reference cycles, so collections find little; and with thousands of connections, one takes as
+        # long as answering a hundred calls.
+        gc.set_threshold(10_000, 20, 50)
+
+    def _told(self) -> None:
+        if not self._stop.done():
+            self._stop.set_result(None)
+        elif self._lifecycle.orphaned:
+            # The supervisor died during the drain, and the kernel sent the signal. Only shorten the drain.
+            self._server.hurry(ORPHAN_SECONDS)
+        else:
+            # A second signal: do not wait.
+            self._server.hurry(0)
 
 
 def start_metrics(tools: Iterable[str], scripts: Iterable[str]) -> None:
@@ -238,62 +260,62 @@ def _observer(admission: Admission | ShardedAdmission) -> Observe:
     return observe
 
 
-async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, lifecycle: Lifecycle, drain_seconds: int) -> None:
-    loop = asyncio.get_running_loop()
+class McpServer(QuietServer, Service):
+    """The server of the MCP endpoint; it drops no connection when it stops."""
 
-    def stop() -> None:
-        if app.draining and lifecycle.orphaned:
-            # The supervisor died during the drain, and the kernel sent the signal. Only shorten the drain.
-            server.config.timeout_graceful_shutdown = ORPHAN_SECONDS  # type: ignore[assignment]
-            return
-        if app.draining:
-            # A second signal: do not wait.
-            server.force_exit = server.should_exit = True
-            return
-        app.begin_drain()
-        rest = drain_seconds - _MARGIN_SECONDS - GRACE_SECONDS - FRESH_SECONDS
-        grace_seconds = ORPHAN_SECONDS if lifecycle.orphaned else max(rest, 0.5)
-        server.config.timeout_graceful_shutdown = grace_seconds  # type: ignore[assignment] # seconds, which may be fractions
-        _log.info("draining", in_flight=app.in_flight, seconds=grace_seconds)
-        loop.call_later(GRACE_SECONDS, server.leave)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    # Everything loaded by now stays, so garbage collection can skip it.
-    gc.collect()
-    gc.freeze()
-    # Calls create no reference cycles, so collections find little; and with thousands of connections, one takes as long
-    # as answering a hundred calls.
-    gc.set_threshold(10_000, 20, 50)
-
-    server.on_listening = partial(announce, app, lifecycle, sock.getsockname()[1])
-    await server.serve([sock])
-
-
-class McpServer(QuietServer):
-    """The server of the MCP endpoint. It reports when it listens, and drops no connection when it stops."""
-
-    def __init__(self, app: FrontEnd, settings: Settings, sock: socket.socket) -> None:
+    def __init__(self, app: FrontEnd, settings: Settings) -> None:
         super().__init__(
             server_config(
                 app,
                 http_protocol(app, settings.max_header_bytes),
-                lifespan="on",
+                lifespan="off",
                 backlog=BACKLOG,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=settings.drain_seconds,
             )
         )
-        self.on_listening: Callable[[], Coroutine[Any, Any, None]] | None = None
-        self._sock = sock
+        self.port = settings.port
+        self._app, self._host = app, settings.host
+        self._sock: socket.socket | None = None
         self._fresh: set[asyncio.Task[Any]] = set()
-        self._announcing: asyncio.Task[None] | None = None
+        loop = asyncio.get_running_loop()
+        self._listening: asyncio.Future[None] = loop.create_future()
+        self.ended: asyncio.Future[None] = loop.create_future()
+        """Completed when it serves no more."""
+
+    async def start(self) -> None:
+        """Returns when it listens. Raises ProcessProblem: it cannot."""
+        self._sock = listening(self._host, self.port)
+        self.port = self._sock.getsockname()[1]
+        self.ended = asyncio.create_task(self.serve([self._sock]), name="mcp")
+        await asyncio.wait([self.ended, self._listening], return_when=FIRST_COMPLETED)
+        if self.ended.done():
+            await self.ended
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.on_listening is not None:
-            # Requests are served meanwhile.
-            self._announcing = asyncio.create_task(self.on_listening(), name="announcing")
+        self._listening.set_result(None)
+
+    async def stop(self, deadline: float = 0.0) -> None:
+        """Serves new connections for a moment, and then ends when the requests in flight are answered."""
+        loop = asyncio.get_running_loop()
+        if not self._listening.done():
+            await end_tasks(self.ended)
+        if not self.ended.done():
+            self.hurry(seconds := round(max(deadline - loop.time() - LEAVE_SECONDS, 0.5), 2))
+            _log.info("draining", in_flight=self._app.in_flight, seconds=seconds)
+            await asyncio.wait([self.ended], timeout=GRACE_SECONDS)
+            self.leave()
+            await self.ended
+        if self._sock is not None:
+            self._sock.close()
+
+    def hurry(self, seconds: float) -> None:
+        """Makes a stop wait only so long for requests in flight; 0: it ends at once."""
+        if seconds:
+            self.config.timeout_graceful_shutdown = seconds  # type: ignore[assignment] # seconds, which may be fractions
+        else:
+            self.force_exit = self.should_exit = True
 
     def leave(self) -> None:
         """Stops listening, and exits when the last request is answered."""
@@ -304,7 +326,7 @@ class McpServer(QuietServer):
         # When the socket is closed, the kernel resets the connections in its backlog. So accept all of them first.
         # OSError: the backlog is empty; or descriptors have run out, or the socket is closed already.
         with contextlib.suppress(OSError):
-            while True:
+            while self._sock is not None:
                 connection, _ = self._sock.accept()
                 self._fresh.add(loop.create_task(loop.connect_accepted_socket(protocol, connection)))
         for server in self.servers:

@@ -61,7 +61,6 @@ def _problems_with_flow(settings: Settings, flow: Mapping[str, Any]) -> Iterator
 
 @cache
 def _own_tools() -> Mapping[str, Sequence[str]]:
-    """Toolset -> the names of its tools."""
     # Imported here, because loading all toolsets is slow, and many gateways use none of their tools.
     from coordinator.toolsets.registry import described_toolsets
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +17,7 @@ import uvicorn
 from coordinator.errors import ToolFailure
 from coordinator.metrics import Exposition
 from coordinator.processes.supervision.sockets import listening
+from coordinator.service import Service
 from coordinator.settings import Settings
 from coordinator.transport.http.admin import AdminApp
 from coordinator.transport.http.guards import Gate
@@ -63,46 +64,35 @@ class QuietServer(uvicorn.Server):
         yield
 
 
-@contextlib.asynccontextmanager
-async def operators_port(app: AdminApp, settings: Settings, setting: str, port: int) -> AsyncGenerator[None, None]:
-    """Serves the operators' port while the block runs.
+class OperatorsPort(Service):
+    """Serves the operators' port.
 
     Args:
         setting: the setting with the port, for messages.
         port: 0: no port is opened.
-
-    Raises:
-        ProcessProblem: the port cannot be opened.
-    """
-    if not port:
-        yield
-        return
-    sock = listening(settings.admin_host or settings.host, port, setting)
-    http = bounded(settings.max_header_bytes)
-    server = QuietServer(server_config(app, http, lifespan="off", timeout_graceful_shutdown=1))
-    serving = asyncio.create_task(server.serve([sock]), name="operators' port")
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await serving
-
-
-def worker_port(
-    settings: Settings, metrics_dir: Path, slot: str
-) -> Callable[[Working], contextlib.AbstractAsyncContextManager[None]]:
-    """A context manager that serves a worker's port while the worker works.
-
-    Raises:
-        ProcessProblem: (from the block) the port cannot be opened.
     """
 
-    def companion(worker: Working) -> contextlib.AbstractAsyncContextManager[None]:
-        health = Health(_Steps(worker), Exposition(metrics_dir).text, process=slot)
-        gate = Gate(settings.allowed_hosts, (), settings.admin_host or settings.host)
-        return operators_port(AdminApp(health, gate), settings, "worker_port", settings.worker_port)
+    def __init__(self, app: AdminApp, settings: Settings, setting: str, port: int) -> None:
+        self._address = settings.admin_host or settings.host, port, setting
+        http = bounded(settings.max_header_bytes)
+        self._server = QuietServer(server_config(app, http, lifespan="off", timeout_graceful_shutdown=1))
+        self._serving: asyncio.Task[None] | None = None
 
-    return companion
+    async def start(self) -> None:
+        """Raises ProcessProblem: the port cannot be opened."""
+        if self._address[1]:
+            self._serving = asyncio.create_task(self._server.serve([listening(*self._address)]), name="operators' port")
+
+    async def stop(self, deadline: float = 0.0) -> None:
+        self._server.should_exit = True
+        if self._serving is not None:
+            await self._serving
+
+
+def worker_port(worker: Working, settings: Settings, metrics_dir: Path, slot: str) -> OperatorsPort:
+    health = Health(_Steps(worker), Exposition(metrics_dir).text, process=slot)
+    gate = Gate(settings.allowed_hosts, (), settings.admin_host or settings.host)
+    return OperatorsPort(AdminApp(health, gate), settings, "worker_port", settings.worker_port)
 
 
 class _Steps:

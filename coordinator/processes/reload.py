@@ -8,8 +8,7 @@ applies the outcome itself. An invalid file changes nothing, and is reported in 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -17,6 +16,7 @@ from coordinator.metrics import process
 from coordinator.processes.metrics import CONFIG_RELOADS
 from coordinator.processes.sound import require_secrets, sound
 from coordinator.processes.supervision.brief import ReloadOutcome
+from coordinator.service import Service
 from coordinator.settings import (
     LoadedSettings,
     Settings,
@@ -29,9 +29,6 @@ from coordinator.settings import (
 from coordinator.settings.contradictions import contradictions
 from coordinator.settings.reload import loosened_by_omission
 from coordinator.toolsets.timestamp import now
-
-if TYPE_CHECKING:
-    from coordinator.toolsets.tool import Toolset
 
 _log = structlog.get_logger(__name__)
 
@@ -87,18 +84,13 @@ class SettingsInForce:
     Args:
         settings: the settings at the start.
         last: the outcome of the last reload before this process started, if it was rejected; None: it was not.
-        others: called with new settings, as the toolsets are.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        toolsets: Iterable[Toolset],
-        last: ReloadOutcome | None,
-        others: Iterable[Callable[[Settings], None]],
-    ) -> None:
+    services: Service = Service()
+    """What takes over new settings."""
+
+    def __init__(self, settings: Settings, last: ReloadOutcome | None) -> None:
         self._settings = settings
-        self._configure = (*(toolset.configure for toolset in toolsets), *others)
         self._since = now()
         self._restart: tuple[str, ...] = ()
         self._refused = last
@@ -110,8 +102,7 @@ class SettingsInForce:
             CONFIG_RELOADS.labels("refused").inc()
             return
         self._settings = taken_over(self._settings, outcome.settings)
-        for configure in self._configure:
-            configure(self._settings)
+        self.services.configure(self._settings)
         self._since, self._restart, self._refused = outcome.at, outcome.restart, None
         process.note_settings(settings_digest(self._settings), config_version(self._settings))
         CONFIG_RELOADS.labels("ok").inc()

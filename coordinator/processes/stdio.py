@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import BinaryIO
 
 import structlog
@@ -17,27 +19,53 @@ from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
 from coordinator.identity.actors.callers import trusting_callers
 from coordinator.identity.actors.resolver import Actors
-from coordinator.identity.callers.rights import Rights
 from coordinator.metrics import tracing
-from coordinator.processes.authentication import running_authenticator, stdio_principal
+from coordinator.processes.authentication import build_authenticator, stdio_principal
 from coordinator.processes.errors import ProcessProblem
 from coordinator.processes.stores import given_url, open_for_serving, store_failed
 from coordinator.processes.supervision.cluster_supervisor import ClusterSupervisor, embedded_store
 from coordinator.processes.supervision.store_supervisor import StoreSupervisor
+from coordinator.service import Background, Functions, ServiceGroup
 from coordinator.settings import Settings
 from coordinator.store import Store, StoreError
 from coordinator.store.embedded.server import DataDirBusy, find_running
 from coordinator.toolsets.registry import load_toolsets
-from coordinator.toolsets.tool import Services, Toolset
+from coordinator.toolsets.tool import Services
 from coordinator.transport.projects import Projects
 from coordinator.transport.rounds.sealing import Seals
-from coordinator.transport.stdio.server import Principal, serve_stdio
+from coordinator.transport.stdio.server import serve_stdio
 
 _log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 0.2
 _STOP_SECONDS = 1.0
 """How long calls in flight may take after a signal: hosts kill a server that has not ended after two seconds."""
+
+
+class _Serving(Background):
+    """Serves the client; when it stops, its input ends.
+
+    Args:
+        serve: returns whether the input was read to its end.
+    """
+
+    def __init__(self, serve: Callable[[asyncio.Future[None]], Awaitable[bool]]) -> None:
+        super().__init__(self._serve, "stdio")
+        self._serving = serve
+        self._hung_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.read = False
+        """Whether all that the client has sent was served."""
+
+    async def _serve(self) -> None:
+        self.read = await self._serving(self._hung_up)
+
+    async def stop(self, deadline: float = 0.0) -> None:
+        if not self._hung_up.done():
+            self._hung_up.set_result(None)
+        if self.task is not None:
+            await asyncio.wait([self.task], timeout=max(deadline - asyncio.get_running_loop().time(), 0.0))
+            # Not waited for: the client may not read its answers, and a thread that writes cannot be cancelled.
+            self.task.cancel()
 
 
 class StdioSession:
@@ -86,70 +114,54 @@ class StdioSession:
             if self._embedded is not None:
                 await self._embedded.stop()
 
-    async def _serve(self, store: Store, url: str) -> bool:
-        actors, feed = Actors(self._settings.actor_authentication, store), FeedReader(store)
-        await actors.start()
-        try:
-            async with running_authenticator(self._settings, store) as authenticator:
-                principal = await stdio_principal(authenticator, self._token, self._project)
-                if tracing.active() is not None:
-                    store.observe = tracing.observing(lambda *_: None)
-                services = Services(self._settings, store, trusting_callers(actors.resolve), Waits(feed))
-                toolsets = load_toolsets(services)
-                return await self._speak(toolsets, store, url, principal, feed, authenticator.rights)
-        finally:
-            await feed.aclose()
-            await actors.aclose()
-
-    async def _speak(
-        self,
-        toolsets: dict[str, Toolset],
-        store: Store,
-        url: str,
-        principal: Principal,
-        feed: FeedReader,
-        rights: Rights,
-    ) -> bool:
-        hung_up = asyncio.get_running_loop().create_future()
-        serving = asyncio.create_task(
-            serve_stdio(
-                self._settings,
+    def compose(self, store: Store, url: str) -> ServiceGroup:
+        settings = self._settings
+        actors, feed = Actors(settings.actor_authentication, store), FeedReader(store)
+        authenticator = build_authenticator(settings, store)
+        if tracing.active() is not None:
+            store.observe = tracing.observing(lambda *_: None)
+        toolsets = load_toolsets(Services(settings, store, trusting_callers(actors.resolve), Waits(feed)))
+        self._serving = _Serving(
+            lambda hung_up: serve_stdio(
+                settings,
                 toolsets,
                 self._names,
                 self._project,
                 self._streams,
-                principal,
-                Projects(store, self._settings.projects),
+                self._principal,
+                Projects(store, settings.projects),
                 hung_up,
-                Seals(store, self._settings),
+                Seals(store, settings),
                 feed,
                 self._agent,
-                rights,
+                authenticator.rights,
             )
         )
-        # Serving makes all schemas before it first waits. Connections that begin before time out meanwhile.
-        await asyncio.sleep(0)
-        for toolset in toolsets.values():
-            toolset.start()
-        keeping = asyncio.create_task(self._keep_embedded(store, url))
-        told = asyncio.Event()
+        self._keeping = Background(partial(self._keep_embedded, store, url), "embedded store")
+
+        async def identify() -> None:
+            self._principal = await stdio_principal(authenticator, self._token, self._project)
+
+        # Serving makes all schemas before it first waits. Connections that toolsets begin before time out meanwhile.
+        own = (one.service for one in toolsets.values())
+        return ServiceGroup(actors, authenticator, feed, Functions(start=identify), self._serving, *own, self._keeping)
+
+    async def _serve(self, store: Store, url: str) -> bool:
+        loop = asyncio.get_running_loop()
+        stop: asyncio.Future[None] = loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, told.set)
-        stopping = asyncio.create_task(told.wait())
+            loop.add_signal_handler(number, lambda: None if stop.done() else stop.set_result(None))
+        services = self.compose(store, url)
         try:
-            done, _ = await asyncio.wait((serving, keeping, stopping), return_when=asyncio.FIRST_COMPLETED)
-            for task in (serving, keeping):
-                if task in done:
-                    await task
-            if serving not in done:
-                if not hung_up.done():
-                    hung_up.set_result(None)
-                await asyncio.wait((serving,), timeout=_STOP_SECONDS)
-                return False
-            return serving.result()
+            await services.start()
+            done, _ = await asyncio.wait(
+                filter(None, (self._serving.task, self._keeping.task, stop)), return_when=asyncio.FIRST_COMPLETED
+            )
+            for one in done:
+                await one
+            return self._serving.read
         finally:
-            keeping.cancel()
-            stopping.cancel()
+            await services.stop(loop.time() + _STOP_SECONDS)
 
     async def _store_url(self) -> str:
         """The URL of the given Redis, else of a running fleet's, else of an embedded one started here."""

@@ -144,7 +144,6 @@ async def open_for_serving(settings: Settings, url: str, warns: bool = True) -> 
 
 
 def store_failed(error: StoreError) -> ProcessProblem:
-    """Why a store could not be used."""
     kind: Kind = "failed"
     if isinstance(error, AddressError):
         kind = "usage"

@@ -58,8 +58,6 @@ def run_up(loaded: LoadedSettings, greet: Callable[[Settings], Awaitable[None]])
 
 
 class _Up:
-    """One run of a fleet."""
-
     def __init__(self, loaded: LoadedSettings, file: FleetFile, greet: Callable[[Settings], Awaitable[None]]) -> None:
         self._settings = settings = loaded.settings
         self._reader = Rereader(loaded)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from math import inf
 
+from coordinator.backoff import Backoff
 from coordinator.runner.outcomes import STOPPING, Outcome
 
 FAILURES = 5
@@ -83,7 +84,7 @@ class Breaker:
         if self.open and began < self._opened:
             self._until = max(self._until, now + stated * (1 + self._jitter() / 10))
             return True
-        pause = max(min(FIRST_SECONDS * 2.0 ** min(self._pauses, 10), MOST_SECONDS), stated)
+        pause = max(Backoff(FIRST_SECONDS, MOST_SECONDS, (1.0, 1.0)).after(self._pauses), stated)
         self._pauses += 1
         self._opened, self._until = now, now + pause * (1 + self._jitter() / 10)
         in_row = f"{self._row} attempts in a row did not succeed, the last one: " if self._row >= FAILURES else ""

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 
+from coordinator.service import Service
 from coordinator.settings import Settings
 
 ENTRY_POINTS = "fleet.step_tools"
@@ -69,7 +70,7 @@ def ambiguity(name: str, toolsets: Sequence[str]) -> str:
     return f"several toolsets have a tool {name!r}; say {' or '.join(f'{one}.{name}' for one in toolsets)}"
 
 
-class StepNames:
+class StepNames(Service):
     """Checks the names of tools."""
 
     def __init__(self, settings: Settings) -> None:
@@ -78,7 +79,6 @@ class StepNames:
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Takes over the connections of reloaded settings."""
         self._connections = {name: one.kind for name, one in (settings.connections or {}).items()}
         self._of_gateway = frozenset(settings.gateway.connections if settings.gateway is not None else ())
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
+from coordinator.service import Functions, Service
 from coordinator.steps.model import Outcome, Plan, StepRun, Work
 from coordinator.store import Script
 from coordinator.store.fleet.connection_states import ConnectionStatus
@@ -160,11 +160,7 @@ class RunKind(Protocol):
         ...
 
 
-@asynccontextmanager
-async def opened(kinds: Mapping[str, RunKind]) -> AsyncIterator[Mapping[str, RunKind]]:
-    """Opens the executors of these kinds until the end of the block."""
-    async with AsyncExitStack() as stack:
-        for kind in kinds.values():
-            await kind.executor.open()
-            stack.push_async_callback(kind.executor.close)
-        yield kinds
+def executors(kinds: Mapping[str, RunKind]) -> list[Service]:
+    """The executors of these kinds, as services of a process."""
+    found = (kind.executor for kind in kinds.values())
+    return [Functions(one.open, one.close, one.configure) for one in found]

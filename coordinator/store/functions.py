@@ -16,11 +16,11 @@ import redis
 import structlog
 
 from coordinator.errors import ToolFailure
+from coordinator.service import end_tasks
 from coordinator.store import keys
 from coordinator.store.errors import ScriptError, ServerError, StoreError
 from coordinator.store.fences.known import GENERATION, UNKNOWN
 from coordinator.store.libraries.build import Library, fenced_text, generation_of, usual_name
-from coordinator.store.link.clients import end_tasks
 from coordinator.store.link.replies import library_exists, mapping, unavailable
 from coordinator.store.link.shared import Link
 from coordinator.store.scripts import STORE, Script, pack, pack_key

@@ -7,6 +7,7 @@ import time
 
 import structlog
 
+from coordinator.backoff import Backoff
 from coordinator.store.checks.identity import StoreIdentity
 from coordinator.store.errors import AccessRefused, StoreUnreachable
 from coordinator.store.store import Store
@@ -34,7 +35,7 @@ async def open_patiently(
         StoreError: it cannot be used.
     """
     deadline = time.monotonic() + timeout
-    pause, told = 0.05, ""
+    backoff, told = Backoff(0.1, 1.0), ""
     while True:
         try:
             store = Store(url, timeout_ms, identity=identity)
@@ -43,6 +44,7 @@ async def open_patiently(
             error.setting = setting
             raise
         except StoreUnreachable as error:
+            pause = backoff.next()
             if time.monotonic() + pause > deadline:
                 raise
             if str(error) != told:
@@ -51,4 +53,3 @@ async def open_patiently(
         else:
             return store
         await asyncio.sleep(pause)
-        pause = min(pause * 2, 1.0)

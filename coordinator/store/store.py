@@ -14,6 +14,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.service import end_tasks
 from coordinator.store import keys
 from coordinator.store.checks.identity import StoreIdentity
 from coordinator.store.cluster.places import Places
@@ -232,7 +233,7 @@ class Store(ClientsOfStore):
         self._opened, self._closed = False, True
         await self._functions.close()
         await self.projects.close()
-        await clients.end_tasks(*filter(None, (self._settling, self._checking, self._following)))
+        await end_tasks(*filter(None, (self._settling, self._checking, self._following)))
         await self._shards.close()
         for client in self._clients.values():
             await client.aclose()

@@ -12,7 +12,7 @@ from redis.asyncio.client import PubSub
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
-from coordinator.store.link.clients import end_tasks
+from coordinator.service import end_tasks
 from coordinator.store.store import Store
 
 LISTEN_SECONDS = 2.0

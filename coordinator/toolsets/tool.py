@@ -18,6 +18,7 @@ import msgspec
 
 from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
+from coordinator.service import Service
 
 if TYPE_CHECKING:
     from coordinator.errors import ToolFailure
@@ -320,14 +321,10 @@ class Toolset:
     """What only the console calls, for people; it replaces tools of the same names there."""
     part_of: str = ""
     """The toolset whose things it is about. Where that is served, too, its instructions are enough."""
-    start: Callable[[], None] = lambda: None
-    """Starts background work that calls will need. A serving process calls it once. Does not wait."""
-    drain: Callable[[], Awaitable[None]] | None = None
-    """Ends waiting calls, because the process is about to stop."""
+    service: Service = field(default_factory=Service)
+    """What goes on beside its calls; when it stops, calls that wait end with a retry."""
     hold: Callable[[bool], Awaitable[None]] | None = None
     """Ends waiting calls and accepts no more of them (True), or accepts them again (False)."""
-    configure: Callable[[Settings], None] = lambda settings: None
-    """Takes over reloaded settings, for every later call. Does not fail."""
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Arguments of example calls, by tool."""
     resources: tuple[Resource, ...] = ()

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from time import monotonic
 
 from coordinator.errors import ToolFailure
+from coordinator.service import Service
 from coordinator.settings import Settings
 from coordinator.store.projects.lists import ProjectList, find, noted, written
 from coordinator.store.store import Store
@@ -25,7 +26,7 @@ _FRESH_SECONDS = 5.0
 """How long the list of projects is cached."""
 
 
-class Projects:
+class Projects(Service):
     """One process's knowledge of the projects in its store.
 
     Args:
@@ -41,7 +42,6 @@ class Projects:
         self._until = 0.0
 
     def configure(self, settings: Settings) -> None:
-        """Takes over reloaded settings."""
         self._listed = frozenset(settings.projects)
 
     def written(self, project: str) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from coordinator import metrics
 from coordinator.errors import ToolFailure
 from coordinator.feed.listener import End
+from coordinator.service import Service, end_tasks
 from coordinator.transport.http.replies import CONNECTION, STREAM_HEADERS, Connection, Scope, Send
 
 TICK_SECONDS = 1.0
@@ -150,7 +151,7 @@ S = TypeVar("S", bound=Stream)
 Watch = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Streams(Generic[S]):
+class Streams(Service, Generic[S]):
     """The streams of one kind in this process.
 
     Args:
@@ -181,12 +182,8 @@ class Streams(Generic[S]):
             for stream in self.open:
                 loop.call_later(random.uniform(0, seconds), stream.end, "drain")
 
-    async def aclose(self) -> None:
-        """Ends what runs in the background."""
-        tasks = [task for task in (*self._watching.values(), *self._rechecks) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def stop(self, deadline: float = 0.0) -> None:
+        await end_tasks(*filter(None, self._watching.values()), *self._rechecks)
 
     @contextlib.contextmanager
     def entered(self, stream: S) -> Iterator[None]:

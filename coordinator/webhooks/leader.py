@@ -50,7 +50,6 @@ class Webhooks(LeaderTask):
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Takes new settings; they are in force within a round."""
         self._wanted: Mapping[str, Webhook] = settings.webhooks or {}
 
     async def round(self) -> bool:

@@ -162,7 +162,7 @@ class Authenticators:
 
     async def close(self) -> None:
         for authenticator in self.made:
-            await authenticator.aclose()
+            await authenticator.stop()
 
 
 def with_auth(settings: Settings, **auth: Any) -> Settings:

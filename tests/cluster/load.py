@@ -18,8 +18,8 @@ from time import monotonic
 from typing import Any, NamedTuple, Self
 
 from coordinator.errors import ToolFailure
+from coordinator.service import end_tasks
 from coordinator.store import Store, keys
-from coordinator.store.link.clients import end_tasks
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from tests.items.client import Client, actor, fresh_id

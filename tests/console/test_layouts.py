@@ -29,7 +29,7 @@ async def in_layouts(graph: Graph, of: Layouts | None = None) -> layouts.Layout:
     try:
         return await made.of(graph)
     finally:
-        await made.aclose()
+        await made.stop()
 
 
 def test_a_chain_is_drawn_from_left_to_right() -> None:
@@ -49,7 +49,7 @@ def test_a_structure_is_laid_out_once_whoever_asks() -> None:
         found = await asyncio.gather(*(made.of(CHAIN) for _ in range(5)), made.of(structure(2, [])))
         assert all(one is found[0] for one in found[:5])
         assert await made.of(CHAIN) is found[0]
-        await made.aclose()
+        await made.stop()
 
     asyncio.run(asked())
 
@@ -80,7 +80,7 @@ def test_what_takes_too_long_is_given_up_while_others_are_served(tmp_path: Path)
         assert time.monotonic() - again < 0.2  # that is known
         assert (await made.of(CHAIN)).size[0] > 0  # by another process
         counting.cancel()
-        await made.aclose()
+        await made.stop()
 
     asyncio.run(asked())
 
@@ -101,7 +101,7 @@ def test_a_page_does_not_wait_for_a_slow_layout(tmp_path: Path, monkeypatch: pyt
         await asyncio.to_thread(pipe.write_text, "")
         assert (await made.of(graph)).size == (1, 1)
         assert (await made.drawn(graph)).layout is not None
-        await made.aclose()
+        await made.stop()
 
     asyncio.run(asked())
 
@@ -118,7 +118,7 @@ def test_a_worker_that_dies_is_replaced() -> None:
             await made.of(CHAIN)
         with pytest.raises(NotDrawn, match="could not be drawn"):
             await made.of(CHAIN)
-        await made.aclose()
+        await made.stop()
 
     asyncio.run(asked())
 

@@ -104,8 +104,8 @@ async def streams(store: Store, project: str) -> AsyncIterator[Streams]:
     for tab in streams.tabs:
         tab.task.cancel()
     await asyncio.gather(*(tab.task for tab in streams.tabs), return_exceptions=True)
-    await streams.live.aclose()
-    await streams.reader.aclose()
+    await streams.live.stop()
+    await streams.reader.stop()
 
 
 async def test_2000_tabs_hear_of_a_change_and_the_next_one_is_turned_away(streams: Streams) -> None:

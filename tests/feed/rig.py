@@ -203,7 +203,6 @@ async def serving(
         server.should_exit = True
         await running
         for toolset in toolsets.values():
-            if toolset.drain is not None:
-                await toolset.drain()
+            await toolset.service.stop()
         await authenticators.close()
         sock.close()

@@ -148,7 +148,7 @@ async def test_a_listener_that_has_seen_this_server_is_not_moved_back_with_the_r
         assert not isinstance(event, Gap)
         assert event.id == item.replace("-", "")
     finally:
-        await feed.aclose()
+        await feed.stop()
 
 
 async def test_a_former_primary_moves_no_listener_back(watched_servers: Watched) -> None:
@@ -201,7 +201,7 @@ async def test_a_restart_of_the_store_loses_nothing_and_tells_of_no_gap(own: Emb
     finally:
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
-        await ear.reader.aclose()
+        await ear.reader.stop()
         await store.close()
 
 
@@ -245,6 +245,6 @@ async def test_a_failover_is_followed_and_lost_events_are_said(
     finally:
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
-        await ear.reader.aclose()
-        await tools.room.reader.aclose()
+        await ear.reader.stop()
+        await tools.room.reader.stop()
         await store.close()

@@ -525,7 +525,7 @@ async def test_lists_are_told_when_definitions_or_the_catalogue_change(
         await sessions.tells(*all_lists)
         await navigator.tells("tools/list_changed")
         changed = section(workflows={"review": REVIEW, "more": REVIEW})
-        toolsets["gateway"].configure(msgspec.structs.replace(settings, gateway=changed))
+        toolsets["gateway"].service.configure(msgspec.structs.replace(settings, gateway=changed))
         await gateway.tells("resources/list_changed")
         assert await catalogue.told() == f"fleet://{project}/gateway"
         async with SdkClient(f"http://127.0.0.1:{front.port}/p/{project}/mcp/gateway") as client:
@@ -533,5 +533,4 @@ async def test_lists_are_told_when_definitions_or_the_catalogue_change(
             assert capabilities.tools is not None
             assert capabilities.tools.list_changed
     for toolset in toolsets.values():
-        if toolset.drain is not None:
-            await toolset.drain()
+        await toolset.service.stop()

@@ -15,6 +15,7 @@ import pytest
 
 from coordinator.identity.callers.token_file import digest_of
 from coordinator.identity.verifiers.noop import trust_self_reported
+from coordinator.service import ServiceGroup
 from coordinator.settings import Settings
 from coordinator.settings.sections.auth import Auth
 from coordinator.settings.sections.connections import Connection
@@ -23,7 +24,7 @@ from coordinator.settings.sections.gateway.model import Gateway
 from coordinator.settings.sections.identity import ActorAuthentication
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import DEMO_TOOLS, StepNames, installed
-from coordinator.steps.run_kind import CallFailed, opened
+from coordinator.steps.run_kind import CallFailed, executors
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller, OfEntry
 from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
@@ -480,7 +481,9 @@ async def test_workers_reload_the_token_file(store: Store, project: str, tmp_pat
     tools = cast(StepTools, kinds["flows"].executor)
     registry, ana = Registry(tools, project), Caller("ana", permissions=frozenset({"*"}), credential=OfEntry("0" * 12))
     claim = {"releases": [{"itemId": str(uuid.uuid4())}], "actor": {"id": "agent", "kind": "subagent"}}
-    async with opened(kinds):
+    services = ServiceGroup(*executors(kinds))
+    await services.start()
+    try:
         assert (await registry.value("claim_item", claim))["summary"]["releasesFailed"] == 1
         # Without a file there are no callers.
         assert isinstance(await registry.tools.permits(project, ana, "query_items"), str)
@@ -495,6 +498,8 @@ async def test_workers_reload_the_token_file(store: Store, project: str, tmp_pat
         assert isinstance(await registry.tools.permits(project, ana, "query_items"), str)
         tools.configure(Settings())
         assert isinstance(await registry.tools.permits(project, ana, "workflow_list"), str)
+    finally:
+        await services.stop()
 
 
 async def test_a_server_over_http_is_called(store: Store, project: str, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from coordinator.feed import FeedReader, position
 from coordinator.feed.cursor import START, Cursor
 from coordinator.feed.waits import Waits
 from coordinator.identity.verifiers.noop import trust_self_reported
+from coordinator.service import end_tasks
 from coordinator.settings import Settings, convert
 from coordinator.settings.sections.connections import Connection
 from coordinator.settings.sections.gateway.model import Gateway
@@ -23,7 +24,6 @@ from coordinator.settings.sections.steps import StepSettings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
-from coordinator.store.link import clients
 from coordinator.toolsets.caller import Caller, Credential
 from coordinator.toolsets.gateway.rules.lint import problems
 from coordinator.toolsets.gateway.store.audit import AuditEntry, AuditStore
@@ -203,8 +203,7 @@ class Lab:
 
     async def close(self) -> None:
         """Stops the toolset's background tasks."""
-        if self.toolset.drain is not None:
-            await self.toolset.drain()
+        await self.toolset.service.stop()
 
 
 class Worker:
@@ -235,7 +234,7 @@ class Worker:
         """Starts the worker."""
         for kind in self.kinds.values():
             await kind.executor.open()
-        self.engine.start()
+        await self.engine.start()
         loop = asyncio.get_running_loop()
         parts = [
             self._listener.run(),
@@ -248,14 +247,14 @@ class Worker:
 
     async def abandon(self) -> None:
         """Stops as if it were killed, but for the processes that it has started: ``close`` ends these."""
-        await clients.end_tasks(*self._tasks)
+        await end_tasks(*self._tasks)
         await self.engine.end()
 
     async def stop(self) -> None:
         """Drains."""
-        await clients.end_tasks(*self._tasks)
+        await end_tasks(*self._tasks)
         await self.states.give_up(for_good=True)
-        await self.engine.drain(2.0)
+        await self.engine.stop(asyncio.get_running_loop().time() + 2.0)
         await self.close()
 
     async def close(self) -> None:

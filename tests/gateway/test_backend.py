@@ -37,7 +37,7 @@ async def test_an_unusable_update_does_not_end_the_updates(
         raise ValueError("a server said what nobody expects")
 
     monkeypatch.setattr(ServerStore, "read", read)
-    backend.start()
+    await backend.start()
     try:
         # Updates from the start of the subscription may interfere, so this repeats until it is noticed.
         async with asyncio.timeout(60):
@@ -45,7 +45,7 @@ async def test_an_unusable_update_does_not_end_the_updates(
                 backend.servers_changed.set()
                 await asyncio.sleep(0)
     finally:
-        await backend.drain()
+        await backend.stop()
 
 
 async def test_an_update_during_a_read_causes_another_read(
@@ -66,9 +66,9 @@ async def test_an_update_during_a_read_causes_another_read(
         return {}
 
     monkeypatch.setattr(ServerStore, "read", read)
-    backend.start()
+    await backend.start()
     try:
         async with asyncio.timeout(20):
             await again.wait()
     finally:
-        await backend.drain()
+        await backend.stop()

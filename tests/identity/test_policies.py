@@ -104,7 +104,7 @@ async def actors() -> AsyncIterator[list[Actors]]:
     made: list[Actors] = []
     yield made
     for one in made:
-        await one.aclose()
+        await one.stop()
 
 
 def trusts(policy: Policy, found: str) -> bool:
@@ -365,5 +365,5 @@ async def test_a_verifier_is_replaced_when_its_settings_change_and_closed_then(
     actors.configure(Settings(actor_authentication=ActorAuthentication(verifier=VerifierSettings(audience="other"))))
     await wait_until(lambda: closed, what="the first one to be closed")
     assert (len(made), closed) == (2, made[:1])
-    await actors.aclose()
+    await actors.stop()
     assert closed == made

@@ -93,9 +93,9 @@ class Client:
         toolset = items_toolset(services, self.claiming)
         self._tools = {tool.name: tool for tool in toolset.tools}
         self.changing = {tool.name for tool in toolset.tools if not tool.read_only}
-        self.configure = toolset.configure
-        self.drain = toolset.drain
-        self.start = toolset.start
+        self.configure = toolset.service.configure
+        self.drain = toolset.service.stop
+        self.start = toolset.service.start
         """Begins to put back what has ended by time."""
 
     async def answer(self, tool: str, **arguments: Any) -> bytes:

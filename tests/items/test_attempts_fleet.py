@@ -41,7 +41,7 @@ async def looking(fronts: Fronts, store: Store) -> AsyncIterator[list[Front]]:
     """Three front-ends that look for what has ended. The project is audited at the end."""
     made = [await fronts.make(settings=settings(1, 1)) for _ in range(3)]
     for front in made:
-        front.start()
+        await front.start()
     yield made
     assert (await audit(store, made[0].project)).differences == []
 

@@ -463,7 +463,7 @@ async def test_one_process_measures_all_projects_until_another_takes_over(alone:
     await client.claim("ann", item)
     await release(client, "ann", item)
     assert not await second.round()
-    first.metrics.stop()
+    await first.metrics.stop()
     await first.run()
     assert await second.round()
     assert not await first.round()
@@ -493,7 +493,7 @@ async def test_a_stopped_process_adds_its_counts_and_releases_the_lease(alone: S
     running = asyncio.create_task(first.run())
     await wait_until(lambda: first.held == 1)
     assert not await second.round()
-    first.metrics.stop()
+    await first.metrics.stop()
     await running
     assert await second.round()
     assert (first.held, second.held) == (1, 0)

@@ -201,7 +201,7 @@ async def test_front_ends_rest_in_the_hour_that_comes_twice(fronts: Fronts, zone
     await first.claiming.claims.expire(first.project)
     await age(first, item, 26 * HOUR * 1000)
     for front in made:
-        front.start()
+        await front.start()
         front.claiming.expiring.expect(front.project, 1)
     looks = counted(cron, zone, second - 26 * HOUR, second + 30 * HOUR)
     next_look = looks[-1] * 1000

@@ -22,7 +22,7 @@ async def test_each_is_made_once_although_a_front_end_dies(fronts: Fronts, store
     await first.claiming.claims.expire(first.project)
     await age(first, item, 36_000_000)
     for front in made:
-        front.start()
+        await front.start()
         front.claiming.expiring.expect(front.project, 1)
 
     async def count() -> int:

@@ -165,7 +165,7 @@ async def test_budgets_and_resources_become_metrics_until_the_settings_change(al
     assert await metrics.round()
     assert [counted(CAPACITY, key) for key in ("gpu", "cpu")] == [0, 4]
     assert (counted(HELD, "gpu", "exclusive"), counted(PROJECT_BUDGET, "a", "total")) == (0, 0)
-    metrics.stop()
+    await metrics.stop()
     await metrics.run()
     with recorded_in(Recording(MemoryCells(), "h/fe-1")):
         assert await ItemMetrics(alone, "h/fe-1", settings).round()

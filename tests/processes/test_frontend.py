@@ -16,28 +16,10 @@ from coordinator.metrics import recording
 from coordinator.overload import Admission
 from coordinator.processes import frontend
 from coordinator.processes.frontend import McpServer, announce
-from coordinator.processes.supervision.brief import ReloadOutcome
-from coordinator.processes.supervision.sockets import listening
 from coordinator.settings import Settings
 from coordinator.store.link.replies import unavailable
+from tests.processes.told import Told
 from tests.transport.rig import FakeStore, make_app
-
-
-class Told:
-    """A fake lifecycle."""
-
-    orphaned = False
-    refused_reload: ReloadOutcome | None = None
-    heard = False
-
-    def begun(self) -> None:
-        """Ignored."""
-
-    def ready(self) -> None:
-        self.heard = True
-
-    def on_reload(self, take: object) -> None:
-        """There are no reloads."""
 
 
 @pytest.mark.anyio
@@ -90,39 +72,26 @@ async def test_a_stop_while_it_waits_is_not_a_failure() -> None:
 
 @pytest.mark.anyio
 async def test_it_serves_before_it_reports_ready() -> None:
-    sock, said = listening("127.0.0.1", 0), asyncio.Event()
-    server = McpServer(make_app(), Settings(), sock)
-
-    async def announced() -> None:
-        reader, writer = await asyncio.open_connection(*sock.getsockname())
-        writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        assert (await reader.read()).startswith(b"HTTP/1.1 200 OK\r\ndate: ")
-        writer.close()
-        said.set()
-
-    server.on_listening = announced
-    running = asyncio.create_task(server.serve([sock]))
-    async with asyncio.timeout(20):
-        await said.wait()
-    server.should_exit = True
-    await running
+    app, told = make_app(), Told()
+    server = McpServer(app, Settings(port=0))
+    await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 200 OK\r\ndate: ")
+    writer.close()
+    assert not told.heard
+    await announce(app, told, server.port)
+    assert told.heard
+    await server.stop()
 
 
 @contextlib.asynccontextmanager
 async def serving() -> AsyncIterator[tuple[McpServer, tuple[str, int]]]:
     """A server and its address, until it stops."""
-    sock = listening("127.0.0.1", 0)
-    server, begun = McpServer(make_app(), Settings(), sock), asyncio.Event()
-
-    async def begin() -> None:
-        begun.set()
-
-    server.on_listening = begin
-    address = sock.getsockname()
-    task = asyncio.create_task(server.serve([sock]))
-    await begun.wait()
-    yield server, address
-    await task
+    server = McpServer(make_app(), Settings(port=0))
+    await server.start()
+    yield server, ("127.0.0.1", server.port)
+    await server.ended
 
 
 @pytest.mark.anyio
@@ -169,11 +138,10 @@ async def test_it_keeps_measuring_on_a_full_disk(tmp_path: Path, monkeypatch: py
 
     recording().hot.lost("default", "an-item")
     app = make_app()
-    with listening("127.0.0.1", 0) as sock:
-        server = McpServer(app, Settings(), sock)
-        admission = Reporting(Settings().overload, time.monotonic)
-        watching = asyncio.create_task(frontend.watch(server, app, admission, tmp_path / "gone"))
-        told = asyncio.create_task(reported.wait())
-        await asyncio.wait([watching, told], timeout=20, return_when=asyncio.FIRST_COMPLETED)
-        assert reported.is_set()
-        watching.cancel()
+    server = McpServer(app, Settings(port=0))
+    admission = Reporting(Settings().overload, time.monotonic)
+    watching = asyncio.create_task(frontend.watch(server, app, admission, tmp_path / "gone"))
+    told = asyncio.create_task(reported.wait())
+    await asyncio.wait([watching, told], timeout=20, return_when=asyncio.FIRST_COMPLETED)
+    assert reported.is_set()
+    watching.cancel()

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.backoff import Backoff
 from coordinator.processes.errors import ProcessProblem
 from coordinator.processes.fleetfile import Fleet, FleetFile, read_fleet
 from coordinator.processes.stores import given_url, open_store
-from coordinator.processes.supervision.backoff import Backoff
 from coordinator.processes.supervision.brief import ReloadOutcome
 from coordinator.processes.supervision.sockets import listening, reserve
 from coordinator.processes.supervision.spawner import Spawner
@@ -36,7 +36,7 @@ def test_delays_stay_within_bounds_and_start_over_after_stable_time(lives: list[
     failures = 0
     for ready_seconds in lives:
         failures = 0 if ready_seconds >= 1.0 else failures
-        delay = backoff.delay(ready_seconds)
+        delay = backoff.next(ready_seconds)
         assert 0.05 <= delay <= 10.0
         longest = min(0.1 * 2.0 ** min(failures, 30), 10.0)
         assert longest / 2 <= delay <= longest

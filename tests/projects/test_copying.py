@@ -138,14 +138,14 @@ async def test_nobody_looks_after_a_moved_project_where_it_was(pair: Make) -> No
     expiring.expect(both.project, await store.time() + 1)
     await both.copy(deletes=True)
     with capture_logs() as logs:
-        expiring.start()
+        await expiring.start()
         await wait_until(lambda: both.project in swept, what="a look at what has ended")
 
         async def forgotten() -> bool:
             return await store.command("ZSCORE", due, both.project) is None
 
         await wait_until(forgotten, what="the end of it")
-        expiring.stop()
+        await expiring.stop()
     assert [one for one in logs if one["log_level"] == "warning"] == []
 
 
@@ -349,7 +349,7 @@ async def test_who_waits_is_told_of_a_move_and_feeds_of_others_go_on(
                 await call
     for listener in listening:
         reader.close(listener)
-    await reader.aclose()
+    await reader.stop()
     await both.source.client.delete(*await transfer.Keys(Fencing(both.source), "other", "").names())
 
 

@@ -28,7 +28,7 @@ class Process:
 
     async def end(self) -> None:
         """As when the front-end ends."""
-        self.depth.stop()
+        await self.depth.stop()
         with recorded_in(self.recording):
             await self.depth.run()
 

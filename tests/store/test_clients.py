@@ -6,13 +6,14 @@ import asyncio
 
 import pytest
 
-from coordinator.store.link import clients
+from coordinator import service
+from coordinator.service import end_tasks
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_task_that_loses_cancellations_is_cancelled_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "CANCEL_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(service, "CANCEL_AGAIN_SECONDS", 0.001)
     lost = 0
 
     async def try_for_ever() -> None:
@@ -31,11 +32,11 @@ async def test_a_task_that_loses_cancellations_is_cancelled_until_it_ends(monkey
     stubborn, failed = asyncio.ensure_future(try_for_ever()), asyncio.ensure_future(fail())
     await asyncio.sleep(0)
     async with asyncio.timeout(30):
-        await clients.end_tasks(stubborn, failed)
+        await end_tasks(stubborn, failed)
     assert stubborn.cancelled()
     assert failed.done()
     assert lost == 3
 
 
 async def test_no_tasks_end_at_once() -> None:
-    await clients.end_tasks()
+    await end_tasks()

@@ -34,7 +34,7 @@ class Process:
 
     async def end(self) -> None:
         """As when the front-end ends."""
-        self.metrics.stop()
+        await self.metrics.stop()
         with recorded_in(self.recording):
             await self.metrics.run()
 

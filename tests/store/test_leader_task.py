@@ -57,7 +57,7 @@ async def test_a_failed_round_is_retried(alone: Store, monkeypatch: pytest.Monke
     task = Counting(alone, failure)
     running = asyncio.create_task(task.run())
     await wait_until(lambda: task.rounds > 1)
-    task.stop()
+    await task.stop()
     await running
 
 
@@ -71,7 +71,7 @@ async def test_it_pauses_between_rounds_and_gives_the_lease_back_when_stopped(
     for _ in range(20):
         assert not await others.acquire("counting", "two", 1000)
     assert task.rounds == 1
-    task.stop()
+    await task.stop()
     await running
     assert await others.acquire("counting", "two", 1000)
 
@@ -101,7 +101,7 @@ async def test_a_long_round_renews_the_lease_and_ends_when_it_is_lost(
 
 async def test_a_long_round_ends_when_stopped(alone: Store) -> None:
     async def is_told() -> None:
-        task.stop()
+        await task.stop()
 
     task = Long(alone, is_told, is_told)
     assert await task.round()

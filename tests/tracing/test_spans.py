@@ -159,7 +159,7 @@ async def test_both_paths_accept_both_forms_of_trace_context(
         for _ in range(2):  # the fast path serves requests like those admitted before
             assert (await send(app, headers=headers, body=body)).status == 200
     finally:
-        await app.aclose()
+        await app.stop()
     span = exported.get_finished_spans()[-1]
     assert (span.name, (span.attributes or {})["coordinator.transport"]) == ("tools/call add", way)
     assert span.parent is not None
@@ -182,7 +182,7 @@ async def test_a_shed_call_has_a_span_too(exported: InMemorySpanExporter) -> Non
         admission.draining = True
         assert isinstance(app.enter(parsed, plan, None), Answer)
     finally:
-        await app.aclose()
+        await app.stop()
     span = exported.get_finished_spans()[-1]
     assert (span.attributes or {})["error.type"] == "draining"
     assert span.parent is not None

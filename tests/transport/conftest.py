@@ -36,7 +36,7 @@ def rig() -> Rig:
 async def app(rig: Rig) -> AsyncIterator[FrontEnd]:
     app = make_app(rig)
     yield app
-    await app.aclose()
+    await app.stop()
 
 
 @pytest.fixture

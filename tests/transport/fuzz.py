@@ -465,8 +465,8 @@ async def run(count: int, seed: int, progress: Callable[[Report], None] | None =
             if progress is not None and number % 1000 == 0:
                 progress(report)
     report.reasons = fast.fast_path.counts
-    await fast.aclose()
-    await slow.aclose()
+    await fast.stop()
+    await slow.stop()
     return report
 
 

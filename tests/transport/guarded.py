@@ -48,7 +48,7 @@ class Front:
         return make_app(self.rig, settings=self.settings, authenticator=self.authenticator, **more)
 
     async def close(self) -> None:
-        await self.app.aclose()
+        await self.app.stop()
         await self.authenticators.close()
 
 

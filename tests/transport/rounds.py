@@ -38,10 +38,9 @@ class Process(NamedTuple):
     toolsets: dict[str, Toolset]
 
     async def close(self) -> None:
-        await self.app.aclose()
+        await self.app.stop()
         for toolset in self.toolsets.values():
-            if toolset.drain is not None:
-                await toolset.drain()
+            await toolset.service.stop()
 
 
 class Site:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 async def ask(path: str, *headers: tuple[str, str], method: str = "GET", hosts: tuple[str, ...] = ()) -> Response:
     app = make_app(with_settings={"admin_port": 9, "admin_host": "0.0.0.0", "allowed_hosts": hosts})
     response = await send(app.admin, method, path, headers)  # type: ignore[arg-type] # any application
-    await app.aclose()
+    await app.stop()
     return response
 
 
@@ -54,7 +54,7 @@ async def test_the_clients_port_serves_the_rest() -> None:
     app = make_app(with_settings={"admin_port": 9})
     for path, status in (("/healthz", 200), ("/readyz", 404), ("/metrics", 404)):
         assert (await send(app, "GET", path, [("host", "127.0.0.1")])).status == status
-    await app.aclose()
+    await app.stop()
 
 
 async def test_both_ports_report_the_same_readiness() -> None:
@@ -64,7 +64,7 @@ async def test_both_ports_report_the_same_readiness() -> None:
     for one in (app, app.admin):
         response = await send(one, "GET", "/readyz", [("host", "127.0.0.1")])  # type: ignore[arg-type]
         assert (response.status, response.json["checks"]["draining"]["ok"]) == (503, False)
-    await app.aclose()
+    await app.stop()
 
 
 def test_a_busy_port_is_named() -> None:

@@ -433,7 +433,7 @@ async def test_both_paths_answer_alike_with_authentication(front: Front) -> None
         if fuzz.meaning(fast) != fuzz.meaning(expected):
             differences.append(f"{case}\n  fast: {fuzz.meaning(fast)}\n  sdk:  {fuzz.meaning(expected)}")
         assert fast.headers.get("www-authenticate") == expected.headers.get("www-authenticate")
-    await slow.aclose()
+    await slow.stop()
     assert differences == []
     assert {200, 400, 401, 403} <= statuses
     assert front.app.fast_path.hits > 50
@@ -562,6 +562,6 @@ async def test_the_wire_answers_like_the_sdk_with_authentication(live: tuple[Liv
         if token is not None:
             case.headers.append((b"authorization", b"Bearer " + token.encode()))
         found += await differences(server.port, slow, case)
-    await slow.aclose()
+    await slow.stop()
     assert found == []
     assert len(taken) > 30

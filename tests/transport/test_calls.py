@@ -227,7 +227,7 @@ async def test_a_call_that_waits_too_long_is_cancelled(rig: Rig, make: Any) -> N
     assert b'"kind":"transient","code":"deadline_exceeded"' in response.body
     assert b"within 0.1 s" in response.body
     assert rig.waiting == set()
-    await app.aclose()
+    await app.stop()
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -241,7 +241,7 @@ async def test_late_calls_are_cancelled_on_both_paths(rig: Rig, fast: bool) -> N
         assert response.status == 200
         assert response.json["result"]["structuredContent"]["error"]["code"] == "deadline_exceeded"
     assert rig.waiting == set()
-    await app.aclose()
+    await app.stop()
 
 
 async def test_the_path_is_reported_with_each_call(rig: Rig) -> None:
@@ -256,7 +256,7 @@ async def test_the_path_is_reported_with_each_call(rig: Rig) -> None:
     assert all_counted(REQUEST_DURATION) == {("add", "sdk"): 2, ("add", "fast"): 1}
     assert all_counted(FAST_PATH) == {"miss": 3, "hit": 1}
     assert app.fast_path.counts == {"hit": 1, "host": 1, "envelope": 2}
-    await app.aclose()
+    await app.stop()
 
 
 @pytest.mark.parametrize("make", [modern, legacy])
@@ -267,4 +267,4 @@ async def test_arguments_encoded_as_json_strings_are_decoded(rig: Rig, make: Any
     headers, body = make("tools/call", call("echo", given))
     result = (await send(app, headers=headers, body=body)).json["result"]
     assert result["structuredContent"]["parts"] == ["a=1.0", "b=2.0"]
-    await app.aclose()
+    await app.stop()

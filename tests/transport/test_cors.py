@@ -30,7 +30,7 @@ ASKED = [
 async def app(request: pytest.FixtureRequest) -> AsyncIterator[FrontEnd]:
     app = make_app(fast=request.param, with_settings={"allowed_origins": (PAGE,)})
     yield app
-    await app.aclose()
+    await app.stop()
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/rig", "/p/x/mcp", "/mcp/nope", "/healthz", "/nothing"])
@@ -93,7 +93,7 @@ async def test_without_allowed_origins_nothing_is_added() -> None:
     for _ in range(2):
         response = await send(app, "POST", "/mcp", headers, body)
         assert not {"vary", "access-control-allow-origin"} & set(response.headers)
-    await app.aclose()
+    await app.stop()
 
 
 async def test_pages_can_read_authorization_errors(make_front: Callable[..., Front]) -> None:

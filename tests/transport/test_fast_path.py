@@ -97,7 +97,7 @@ async def test_arguments_mirrored_in_headers_are_left_to_the_sdk() -> None:
         for _ in range(2):
             response = await send(app, "POST", "/mcp", headers, body)
             assert (response.status, response.json["error"]["code"]) == (400, -32020)
-    await app.aclose()
+    await app.stop()
 
 
 @pytest.mark.parametrize("make", [modern, legacy])
@@ -112,7 +112,7 @@ async def test_calls_that_wait_are_left_to_the_sdk(app: FrontEnd, rig: Rig, make
 async def test_it_can_be_switched_off(rig: Rig) -> None:
     app = make_app(rig, fast=False)
     assert not await taken(app, *modern("tools/call", ADD))
-    await app.aclose()
+    await app.stop()
 
 
 async def test_its_caches_are_bounded(app: FrontEnd) -> None:

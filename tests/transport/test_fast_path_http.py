@@ -504,6 +504,6 @@ async def test_the_wire_answers_like_the_sdk(watched: Watched) -> None:
             if not sendable(case):
                 continue
             found += await differences(watched.live.port, slow, case)
-        await slow.aclose()
+        await slow.stop()
     assert found == []
     assert watched.short > 20

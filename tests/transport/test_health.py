@@ -195,7 +195,7 @@ async def test_draining_serves_requests_is_unready_and_closes_connections(rig: R
     for one in (request, legacy("tools/call", call("add", {"left": "1"})), modern("tools/list")):
         response = await send(app, "POST", "/mcp", *one)
         assert (response.status, response.headers["connection"]) == (200, "close")
-    await app.aclose()
+    await app.stop()
 
 
 async def test_requests_in_flight_are_counted(rig: Rig) -> None:
@@ -212,7 +212,7 @@ async def test_requests_in_flight_are_counted(rig: Rig) -> None:
     await asyncio.gather(*waiting)
     await send(app, "POST", "/nowhere")
     assert app.in_flight == 0
-    await app.aclose()
+    await app.stop()
 
 
 async def test_the_lifespan_warms_up_and_cancels_what_is_left(rig: Rig) -> None:

@@ -74,7 +74,7 @@ async def fronts(store: Store, project: str) -> AsyncIterator[Fronts]:
         assert (await send(front, "GET", "/healthz", [("host", "127.0.0.1:8420")])).status == 200
     yield Fronts(made[0], made[1], project)
     for front in made:
-        await front.aclose()
+        await front.stop()
 
 
 def bytes_of(body: Any) -> bytes:

@@ -41,7 +41,7 @@ async def test_the_setting_decides_the_output_schemas_in_lists(outputs: Any) -> 
     called = (await listed(app, modern("tools/call", call("add", {"left": 1})))).json["result"]
     assert called["structuredContent"] == {"sum": 2}
     assert any("outputSchema" in one for one in expected) == (outputs != "none")
-    await app.aclose()
+    await app.stop()
 
 
 async def test_a_list_does_not_depend_on_the_client(app: FrontEnd) -> None:

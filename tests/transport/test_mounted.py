@@ -33,7 +33,7 @@ class Page:
     def hold(self, held: bool, seconds: float) -> None:
         pass
 
-    async def aclose(self) -> None:
+    async def stop(self, deadline: float = 0.0) -> None:
         pass
 
 

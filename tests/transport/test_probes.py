@@ -28,7 +28,7 @@ CLIENT = "io.modelcontextprotocol/clientInfo"
 async def front(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[FrontEnd]:
     app = make_app(rig, fast=request.param)
     yield app
-    await app.aclose()
+    await app.stop()
 
 
 async def post(app: FrontEnd, request: tuple[list[tuple[str, str]], bytes], path: str = "/mcp") -> Response:
@@ -409,7 +409,7 @@ async def test_bodies_are_bounded(rig: Rig) -> None:
         for length in ("99999", "0" * 5_000 + "99999"):
             response = await send(app, "POST", "/mcp", [*headers, ("content-length", length)], [])
             assert response.status == 413
-        await app.aclose()
+        await app.stop()
 
 
 async def test_an_endless_body_is_read_up_to_four_times_the_limit() -> None:

@@ -61,4 +61,4 @@ async def test_only_with_a_token(make: Any, token: Any) -> None:
     response = await send(app, "POST", "/mcp", *make("tools/call", params))
     assert (b"notifications/progress" in response.body) == (token is not None)
     assert b"deadline_exceeded" in response.body
-    await app.aclose()
+    await app.stop()

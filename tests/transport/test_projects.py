@@ -72,7 +72,7 @@ async def fronts(store: Store) -> AsyncIterator[Fronts]:
         await send(front, "GET", "/healthz", [("host", "127.0.0.1:8420")])
     yield fronts
     for front in fronts.all:
-        await front.aclose()
+        await front.stop()
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ async def refusals(path: str, tool: dict[str, Any], token: str | None = None, fr
             answer = await ask(app, token, era("tools/call", tool), path)
             assert answer.status == 404
             found.add(answer.json["error"]["message"])
-        await app.aclose()
+        await app.stop()
     (message,) = found
     return message
 
@@ -247,7 +247,7 @@ async def test_with_a_list_of_projects_there_are_no_others() -> None:
         app = make_app(with_settings=LISTED, fast=fast)
         assert (await ask(app, None, modern("tools/call", ADD), "/p/alpha/mcp")).status == 200
         assert (await ask(app, None, modern("tools/call", ADD), "/p/Alpha/mcp")).status == 400
-        await app.aclose()
+        await app.stop()
 
 
 async def test_a_refusal_names_the_projects_of_the_callers_token(make_front: Callable[..., Front]) -> None:
@@ -263,7 +263,7 @@ async def test_a_refusal_names_the_projects_of_the_callers_token(make_front: Cal
     assert (await ask(app, None, modern("tools/call", ADD), "/p/gamma/mcp")).status == 401
     assert b"alpha" not in (await ask(app, None, modern("tools/call", ADD), "/p/gamma/mcp")).body
     assert (await ask(app, front.alpha, modern("tools/call", ADD), "/p/beta/mcp")).status == 403
-    await app.aclose()
+    await app.stop()
 
 
 async def test_a_reloaded_list_applies_to_cached_paths(app: FrontEnd) -> None:

@@ -58,7 +58,7 @@ async def answers(form: Reply | ToolFailure, arguments: dict[str, Any], era: Any
         if fast and arguments:
             response = await send(app, "POST", "/mcp", *era("tools/call", call("add", arguments)))
             assert app.fast_path.counts["hit"]
-        await app.aclose()
+        await app.stop()
         found.append(response.json)
     assert found[0] == found[1]
     result: dict[str, Any] = found[0]["result"]
@@ -106,6 +106,6 @@ async def test_failures_have_the_toolsets_form(era: Any) -> None:
 async def test_no_output_schema_is_published_for_them() -> None:
     app = app_of(FORMS["text"], fast=True)
     listed = (await send(app, "POST", "/mcp", *modern("tools/list"))).json["result"]["tools"]
-    await app.aclose()
+    await app.stop()
     assert [tool["name"] for tool in listed] == ["add"]
     assert "outputSchema" not in listed[0]

@@ -63,7 +63,7 @@ async def test_they_are_cacheable_if_all_callers_get_the_same(make_front: Callab
         for front, token, scope in ((open_to_all, None, "public"), (guarded, guarded.all, "private")):
             answer = (await ask(front, token, modern(method, params), "/mcp/gateway")).json["result"]
             assert (answer["ttlMs"], answer["cacheScope"]) == (300_000, scope)
-    await open_to_all.aclose()
+    await open_to_all.stop()
 
 
 async def test_resources_of_unpermitted_toolsets_are_hidden(make_front: Callable[..., Front]) -> None:

@@ -105,7 +105,7 @@ async def room(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
     for task in room.opened:
         task.cancel()
     await asyncio.gather(*room.opened, return_exceptions=True)
-    await room.streams.aclose()
+    await room.streams.stop()
 
 
 async def test_a_sign_of_life_follows_a_silence_only(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ async def test_probes_on_the_admin_port_are_not_listed() -> None:
     page = (await send(app, "GET", "/", [HOST, BROWSER])).body.decode()
     assert "/healthz" in page
     assert "/metrics" not in page
-    await app.aclose()
+    await app.stop()
 
 
 async def test_anonymous_callers_do_not_see_the_toolsets(make_front: Callable[..., Front]) -> None:

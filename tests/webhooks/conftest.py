@@ -58,8 +58,8 @@ def serving(alone: Store) -> Serving:
         try:
             yield task
         finally:
-            task.stop()
+            await task.stop()
             await running
-            await reader.aclose()
+            await reader.stop()
 
     return serve

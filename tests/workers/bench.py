@@ -117,9 +117,9 @@ class Bench:
         )
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self, *, listen: bool = True) -> None:
+    async def start(self, *, listen: bool = True) -> None:
         """Starts the engine; without ``listen`` it only gets the steps that the test takes."""
-        self.engine.start()
+        await self.engine.start()
         if listen:
             listener = Listener(self.engine, self.steps, self.queue, self.queues)
             self._tasks.append(asyncio.create_task(listener.run()))
@@ -129,7 +129,7 @@ class Bench:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.engine.drain(seconds)
+        await self.engine.stop(asyncio.get_running_loop().time() + seconds)
 
     async def create(self, flow: spec.Flow, **more: Any) -> int:
         packed = spec.pack(spec.Spec(flow=flow, given={}))

@@ -32,14 +32,14 @@ pytestmark = pytest.mark.anyio
 
 async def test_an_attempt_that_takes_too_long_times_out(bench: Bench) -> None:
     bench.tools.tools["hang"] = hang
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({"tool": "hang", "timeout_ms": 50}))
     assert await bench.result(flow) == ("failed", '{"error":"the step took longer than 50 ms","type":"timeout"}')
     assert bench.tools.ended["start"] == 1
 
 
 async def test_attempts_that_have_ended_are_not_kept(bench: Bench) -> None:
-    bench.start()
+    await bench.start()
     for _ in range(40):
         await bench.ended(await bench.create(chain({})))
     gc.collect()
@@ -65,7 +65,7 @@ async def test_the_timeout_of_an_attempt_starts_when_a_child_process_is_free(
         return await children.call("tests.workers.callables:reads", arguments, step.idempotency_key)
 
     bench.tools.tools["isolated"] = isolated
-    bench.start()
+    await bench.start()
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     work = {"tool": "isolated", "args": {"path": str(pipe)}, "timeout_ms": 30_000}
@@ -85,7 +85,7 @@ async def test_the_timeout_of_an_attempt_starts_when_a_child_process_is_free(
     os.close(writing)
     for flow in (first, second):
         assert await bench.result(flow) == ("done", "1")
-    await children.close()
+    await children.stop()
 
 
 async def test_an_attempt_that_swallows_its_cancellation_still_fails(bench: Bench) -> None:
@@ -97,7 +97,7 @@ async def test_an_attempt_that_swallows_its_cancellation_still_fails(bench: Benc
         return "done"
 
     bench.tools.tools["stubborn"] = stubborn
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({"tool": "stubborn", "timeout_ms": 50}))
     status, result = await bench.result(flow)
     assert status == "failed"
@@ -112,7 +112,7 @@ async def test_a_slot_survives_tools_that_cancel_themselves_after_a_timeout(benc
         raise asyncio.CancelledError
 
     bench.tools.tools.update(hang=hang, cancelled=cancelled)
-    bench.start()
+    await bench.start()
     # As many as there are slots.
     flows = [await bench.create(chain({"tool": "hang", "timeout_ms": 50})) for _ in range(4)]
     for flow in flows:
@@ -126,7 +126,7 @@ async def test_an_attempt_whose_slot_ends_reports_nothing(store: Store, monkeypa
     monkeypatch.setattr(workers.engine, "GRACE_SECONDS", 0.05)
     bench = Bench(store)
     bench.tools.tools["hang"] = hang
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({"tool": "hang"}))
     await wait_until(lambda: bench.tools.began["start"] == 1, what="the call")
     await bench.engine.end()
@@ -147,7 +147,7 @@ async def test_a_hung_attempt_is_abandoned(bench: Bench, monkeypatch: pytest.Mon
                 continue
 
     bench.tools.tools["deaf"] = deaf
-    bench.start()
+    await bench.start()
     try:
         flows = [await bench.create(chain({"tool": "deaf", "timeout_ms": 50})) for _ in range(4)]
         for flow in flows:
@@ -177,7 +177,7 @@ async def test_a_hung_attempt_is_retried_by_its_policy(bench: Bench, monkeypatch
         return step.attempt
 
     bench.tools.tools["deaf_once"] = deaf_once
-    bench.start()
+    await bench.start()
     retry = Retry(max_attempts=2, delay_ms=0)
     flow = await bench.create(chain({"tool": "deaf_once", "timeout_ms": 50, "retry": retry}))
     try:
@@ -201,7 +201,7 @@ async def test_a_step_does_not_fail_while_the_store_is_down(bench: Bench, monkey
         return await results(*about)
 
     monkeypatch.setattr(bench.flows, "results", gone)
-    bench.start()
+    await bench.start()
     given, asks = {"args": {"value": "a"}}, {"args": {"value": "{{steps.start.result}}"}}
     flow = await bench.create(chain(given, asks))
 
@@ -231,7 +231,7 @@ async def test_a_step_does_not_fail_when_reading_its_flow_times_out(
     flow = await bench.create(chain({"args": {"value": 1}}))
     # As if this worker had had it before.
     await bench.store.command("HSET", keys.run.key("default", str(flow)), "w", "w1")
-    bench.start()
+    await bench.start()
 
     async def over() -> bool:
         await bench.steps.sweep("default")
@@ -247,7 +247,7 @@ async def test_a_step_that_can_never_be_prepared_fails(bench: Bench, monkeypatch
         raise ToolFailure("RESOURCE_NOT_FOUND", "gone for good")
 
     monkeypatch.setattr(bench.flows, "results", refused)
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({}, {"args": {"value": "{{steps.start.result}}"}}))
     status, result = await bench.result(flow, "s1")
     assert (status, '"unexpected"' in (result or "")) == ("failed", True)
@@ -258,7 +258,7 @@ async def test_an_exception_is_a_failure_without_its_text(bench: Bench) -> None:
         raise RuntimeError("password=hunter2")
 
     bench.tools.tools["broken"] = broken
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({"tool": "broken"}))
     assert await bench.result(flow) == (
         "failed",
@@ -271,7 +271,7 @@ async def test_any_failure_message_can_be_recorded(bench: Bench) -> None:
         return Failure("\ud800" + "x" * 5_000_000, "\udfff")
 
     bench.tools.tools["odd"] = odd
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({"tool": "odd"}))
     assert await bench.result(flow) == (
         "failed",
@@ -285,7 +285,7 @@ async def test_a_tool_that_cancels_itself_fails_only_its_step(bench: Bench) -> N
         raise asyncio.CancelledError
 
     bench.tools.tools["cancels"] = cancels
-    bench.start()
+    await bench.start()
     for _ in range(6):  # more than there are slots
         status, result = await bench.result(await bench.create(chain({"tool": "cancels"})))
         assert (status, '"cancelled"' in (result or "")) == ("failed", True)
@@ -302,7 +302,7 @@ async def test_a_result_that_is_not_json_is_a_failure(bench: Bench, value: objec
         return value
 
     bench.tools.tools["odd"] = odd
-    bench.start()
+    await bench.start()
     retry = Retry(max_attempts=3, delay_ms=0)
     status, result = await bench.result(await bench.create(chain({"tool": "odd", "retry": retry})))
     assert status == "failed"
@@ -323,7 +323,7 @@ async def test_a_huge_result_is_truncated_but_branches_see_all_of_it(bench: Benc
         "yes": spec.Step(name="yes", tool="echo", done=True),
         "no": spec.Step(name="no", tool="echo", done=True),
     }
-    bench.start()
+    await bench.start()
     found = await bench.ended(await bench.create(flow))
     assert [step.key for step in found.steps] == ["start", "yes"]
     result = msgspec.json.decode(found.steps[0].result_json or "")
@@ -355,7 +355,7 @@ async def test_retries_back_off_with_jitter_up_to_the_longest_delay(
         return int(seconds) * 1000 + int(micros) // 1000
 
     before = await now()
-    bench.start()
+    await bench.start()
     for attempt, delay in enumerate(delays, 2):
 
         async def pending(attempt: int = attempt) -> int | None:
@@ -378,7 +378,7 @@ async def test_attempts_are_used_up(bench: Bench) -> None:
         return Failure(f"attempt {step.attempt}", "x")
 
     bench.tools.tools["fails"] = fails
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({"tool": "fails", "retry": Retry(max_attempts=3, delay_ms=0)}))
     assert await bench.result(flow) == ("failed", '{"error":"attempt 3","type":"x"}')
     once = await bench.create(chain({"tool": "fails"}))
@@ -393,7 +393,7 @@ async def test_all_attempts_of_a_step_have_one_idempotency_key(bench: Bench) -> 
         return Failure("once", "x") if step.attempt == 1 else "ok"
 
     bench.tools.tools["fails_once"] = fails_once
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({"tool": "fails_once", "retry": Retry(max_attempts=2, delay_ms=0)}))
     assert await bench.result(flow) == ("done", '"ok"')
     assert seen == [f"{flow}-{flow + 1}"] * 2
@@ -405,14 +405,14 @@ async def test_a_step_that_killed_its_workers_is_not_executed_again(bench: Bench
         (step,) = (await bench.steps.take(1)).steps
         await bench.store.command("ZADD", keys.step_leases.key("default"), 1, step.step)
         await bench.steps.sweep("default")
-    bench.start()
+    await bench.start()
     assert await bench.result(flow) == ("failed", '{"error":"its worker was lost 3 times","type":"poisoned"}')
     assert bench.tools.began["start"] == 0
 
 
 async def test_a_gate_that_expired_fails(bench: Bench) -> None:
     flow = await bench.create({"start": spec.Step(name="start", gate=True, timeout_ms=60_000, done=True)})
-    bench.start()
+    await bench.start()
     await bench.store.command("ZADD", keys.step_timers.key("default"), "CH", 1, flow + 1)
     await bench.steps.sweep("default")
     status, result = await bench.result(flow)
@@ -433,7 +433,7 @@ async def test_steps_done_before_a_retry_of_the_flow_are_not_repeated(bench: Ben
     flow = fan(2)
     flow["b0"] = spec.Step(name="b0", tool="slow", join="end", fork="start")
     flow["b1"] = spec.Step(name="b1", tool="fails", join="end", fork="start")
-    bench.start()
+    await bench.start()
     run = await bench.create(flow)
     assert (await bench.ended(run)).row.status == "failed"
     blocked.set()

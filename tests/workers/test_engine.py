@@ -39,7 +39,7 @@ async def calls(store: Store) -> int:
 
 
 async def test_flows_run_to_completion(bench: Bench) -> None:
-    bench.start()
+    await bench.start()
     chained = await bench.create(chain({"args": {"value": 1}}, {"args": {"value": [2]}}, {"args": {"value": None}}))
     fanned = await bench.create(fan(8, args={"value": True}))
     found = await bench.ended(chained)
@@ -56,7 +56,7 @@ async def test_a_step_takes_less_than_one_round_trip(bench: Bench) -> None:
     flows += [await bench.create(fan(8, args={"value": 1})) for _ in range(50)]
     steps = 100 * 5 + 50 * 9
     await bench.store.command("CONFIG", "RESETSTAT")
-    bench.start()
+    await bench.start()
     idle = bench.engine
     await wait_until(lambda: sum(bench.tools.ended.values()) == steps and idle.busy == 0, what="all steps")
     assert await calls(bench.store) / steps <= 1.0
@@ -68,7 +68,7 @@ async def test_one_slot_needs_one_round_trip_for_each_step(store: Store) -> None
     bench = Bench(store, slots=1)
     flow = await bench.create(chain(*({"args": {"value": number}} for number in range(50))))
     await store.command("CONFIG", "RESETSTAT")
-    bench.start(listen=False)
+    await bench.start(listen=False)
     await bench.engine.take(bench.steps.take)
     await wait_until(lambda: bench.tools.ended["s49"] == 1 and bench.engine.busy == 0, what="the last step")
     assert await calls(store) <= 51
@@ -89,7 +89,7 @@ async def test_steps_that_end_together_are_reported_once(store: Store, monkeypat
 
     monkeypatch.setattr(bench.steps, "report", counted)
     flow = await bench.create(fan(FLUSH_AT + 1))
-    bench.start()
+    await bench.start()
     assert (await bench.ended(flow)).row.status == "completed"
     await bench.stop()
     assert set(reported.values()) == {1}
@@ -105,7 +105,7 @@ async def test_no_flow_starves_others(store: Store, monkeypatch: pytest.MonkeyPa
     bench.tools.tools["noted"] = noted
     long = await bench.create(chain(*({"tool": "noted"} for _ in range(3))))
     short = await bench.create(chain({"tool": "noted"}))
-    bench.start(listen=False)
+    await bench.start(listen=False)
     await bench.engine.take(bench.steps.take)
     for flow in (long, short):
         assert (await bench.ended(flow)).row.status == "completed"
@@ -115,7 +115,7 @@ async def test_no_flow_starves_others(store: Store, monkeypatch: pytest.MonkeyPa
 
 
 async def test_an_idle_worker_begins_at_once(bench: Bench) -> None:
-    bench.start()
+    await bench.start()
     waits = []
     for _ in range(20):
         flow = await bench.create(chain({}))
@@ -136,7 +136,7 @@ async def test_work_that_came_while_all_slots_were_busy_is_taken(bench: Bench) -
         await gate.wait()
 
     bench.tools.tools["wait"] = wait
-    bench.start()
+    await bench.start()
     first = [await bench.create(chain({"tool": "wait"})) for _ in range(4)]
     await wait_until(lambda: bench.engine.busy == 4)
     later = [await bench.create(chain({})) for _ in range(10)]
@@ -154,7 +154,7 @@ async def test_slots_reserved_for_a_call_under_way_are_not_filled_twice(bench: B
         await answered.wait()
         return Taken(0, [], [], [], False)
 
-    bench.start(listen=False)
+    await bench.start(listen=False)
     call = asyncio.create_task(bench.engine.take(source))
     assert await wanted == 4
     assert bench.engine.want() == 0
@@ -169,7 +169,7 @@ async def test_a_step_that_waits_for_its_slot_is_held(bench: Bench) -> None:
     bench.engine.deliver(taken)
     assert bench.engine.held_in("default") == [step.step for step in taken.steps] != []
     assert bench.engine.held_in("other") == []
-    bench.start()
+    await bench.start()
     assert (await bench.ended(flow)).row.status == "completed"
 
 
@@ -179,7 +179,7 @@ async def test_a_plain_job_occupies_a_slot_until_it_ends(store: Store) -> None:
     async def source(want: int) -> Taken:
         return Taken(0, [], [], [QueuedJob("job", "fleet-steps")], False)
 
-    bench.start(listen=False)
+    await bench.start(listen=False)
     assert await bench.engine.take(source) == 1
     assert (bench.plain_jobs, bench.engine.want()) == ([("job", "fleet-steps")], 0)
     waiting = asyncio.create_task(bench.engine.wait_for_capacity())
@@ -197,7 +197,7 @@ async def test_a_plain_job_occupies_a_slot_until_it_ends(store: Store) -> None:
 
 async def test_a_cancelled_flow_stops_its_running_steps(bench: Bench) -> None:
     bench.tools.tools["hang"] = hang
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({"tool": "hang"}))
     await wait_until(lambda: bench.tools.began["start"] == 1)
     (job,) = bench.engine.held
@@ -210,7 +210,7 @@ async def test_a_cancelled_flow_stops_its_running_steps(bench: Bench) -> None:
 
 async def test_a_step_that_rq_stopped_has_failed(bench: Bench) -> None:
     bench.tools.tools["hang"] = hang
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({"tool": "hang", "retry": Retry(max_attempts=5, delay_ms=0)}))
     await wait_until(lambda: bench.tools.began["start"] == 1)
     bench.engine.interrupt(next(iter(bench.engine.held)), "stopped")
@@ -219,7 +219,7 @@ async def test_a_step_that_rq_stopped_has_failed(bench: Bench) -> None:
 
 async def test_a_step_whose_lease_was_lost_is_dropped_without_a_report(bench: Bench) -> None:
     bench.tools.tools["hang"] = hang
-    bench.start(listen=False)
+    await bench.start(listen=False)
     flow = await bench.create(chain({"tool": "hang"}))
     await bench.engine.take(bench.steps.take)
     await wait_until(lambda: bench.tools.began["start"] == 1)
@@ -239,7 +239,7 @@ async def test_a_draining_worker_finishes_quick_steps_and_gives_the_rest_back(st
         return "quick"
 
     bench.tools.tools |= {"hang": hang, "soon": soon}
-    bench.start()
+    await bench.start()
     first = await bench.create(chain({"tool": "soon"}, {}))
     second = await bench.create(chain({"tool": "hang"}))
     await wait_until(lambda: bench.engine.busy == 2)
@@ -268,12 +268,12 @@ async def test_a_step_that_arrives_during_a_drain_is_given_back(bench: Bench) ->
         await answered.wait()
         return taken
 
-    bench.start(listen=False)
+    await bench.start(listen=False)
     flow = await bench.create(chain({}))
     taking = asyncio.create_task(bench.engine.take(slow))
     await begun.wait()
     # As a worker ends: the call for work is cancelled before its reply.
-    draining = asyncio.create_task(bench.engine.drain(PATIENCE))
+    draining = asyncio.create_task(bench.engine.stop(asyncio.get_running_loop().time() + PATIENCE))
     taking.cancel()
     await asyncio.gather(taking, return_exceptions=True)
     answered.set()
@@ -284,7 +284,7 @@ async def test_a_step_that_arrives_during_a_drain_is_given_back(bench: Bench) ->
 
 
 async def test_a_worker_takes_nothing_while_any_reason_to_pause_remains(bench: Bench) -> None:
-    bench.start()
+    await bench.start()
     bench.engine.pause("suspended", True)
     bench.engine.pause("drained", True)
     flow = await bench.create(chain({}))
@@ -333,7 +333,7 @@ async def test_reports_are_retried_until_the_store_has_them(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, before: int, after: int
 ) -> None:
     flaky = Flaky(bench, monkeypatch)
-    bench.start(listen=False)
+    await bench.start(listen=False)
     flow = await bench.create(chain({"args": {"value": 1}}))
     await bench.engine.take(bench.steps.take)
     flaky.before, flaky.after = before, after
@@ -350,7 +350,7 @@ async def test_steps_that_came_with_a_lost_reply_are_given_back(
     bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flaky = Flaky(bench, monkeypatch)
-    bench.start(listen=False)
+    await bench.start(listen=False)
     flow = await bench.create(chain({}))
     flaky.after = 1
     with pytest.raises(ToolFailure):
@@ -369,7 +369,7 @@ async def test_steps_leased_by_a_failed_script_are_given_back(bench: Bench, stor
     await store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "plain")
     # Not a list as in RQ: the script fails there, after it has leased the step.
     await store.command("SET", "fc:{RQ}:queue:fleet-steps:intermediate", "x")
-    bench.start(listen=False)
+    await bench.start(listen=False)
     with pytest.raises(ServerError, match="WRONGTYPE"):
         await bench.engine.take(bench.steps.take)
     assert bench.engine.lost_reply()
@@ -388,7 +388,7 @@ async def test_a_step_whose_outcome_is_about_to_be_sent_is_held(bench: Bench) ->
         loop.call_soon(lambda: seen.set_result((list(bench.engine.held), bench.engine.held_in("default"))))
 
     bench.tools.tools["tool"] = tool
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({"tool": "tool"}))
     assert await seen == ([], [str(flow + 1)])
     await bench.ended(flow)
@@ -403,7 +403,7 @@ async def test_a_step_whose_outcome_is_on_its_way_is_held(bench: Bench, monkeypa
         return await report(*args, **more)
 
     monkeypatch.setattr(bench.steps, "report", slow)
-    bench.start(listen=False)
+    await bench.start(listen=False)
     flow = await bench.create(chain({}))
     await bench.engine.take(bench.steps.take)
     await sent.wait()
@@ -418,7 +418,7 @@ async def test_a_planner_that_fails_ends_the_flow(bench: Bench, monkeypatch: pyt
         raise KeyError("secret")
 
     monkeypatch.setattr(bench.kinds["flows"].planner, "plan", broken)
-    bench.start()
+    await bench.start()
     found = await bench.ended(await bench.create(chain({}, {})))
     assert (found.row.status, found.row.error) == ("failed", "what follows step 'start' could not be planned")
     assert [step.status for step in found.steps] == ["done"]
@@ -434,7 +434,7 @@ async def test_an_invalid_plan_ends_the_flow(bench: Bench, monkeypatch: pytest.M
     monkeypatch.setattr(bench.kinds["flows"].planner, "plan", mostly)
     bad = await bench.create(chain({}, {}))
     good = [await bench.create(chain({}, {})) for _ in range(6)]
-    bench.start()
+    await bench.start()
     for flow in good:
         assert (await bench.ended(flow)).row.status == "completed"
     assert (await bench.ended(bad)).row.error == "what follows step 'start' could not be planned"
@@ -446,7 +446,7 @@ async def test_a_preparation_that_hangs_times_out(bench: Bench, monkeypatch: pyt
 
     monkeypatch.setattr(workers.attempts, "PREPARE_SECONDS", 0.05)
     monkeypatch.setattr(bench.kinds["flows"].planner, "prepare", hangs)
-    bench.start()
+    await bench.start()
     flow = await bench.create(chain({}))
     assert await bench.result(flow) == ("failed", '{"error":"the step took longer than 50 ms","type":"timeout"}')
 
@@ -454,7 +454,7 @@ async def test_a_preparation_that_hangs_times_out(bench: Bench, monkeypatch: pyt
 async def test_steps_of_an_unknown_kind_are_left_to_other_workers(bench: Bench) -> None:
     flow = await bench.create(chain({}))
     await bench.store.command("HSET", keys.run.key("default", str(flow)), "o", "gateway")
-    bench.start(listen=False)
+    await bench.start(listen=False)
     await bench.engine.take(bench.steps.take)
 
     async def back() -> bool:
@@ -471,7 +471,7 @@ async def test_a_flow_whose_spec_is_gone_fails(bench: Bench) -> None:
     taken = await bench.steps.report(bench.kinds["flows"].report, "default", 0, [Report(step.step, 1, "B", "", 0)])
     assert taken.results == [1]
     await bench.store.command("DEL", keys.run_spec.key("default", str(flow)))
-    bench.start()
+    await bench.start()
     assert (await bench.ended(flow)).row.error == "the spec of the flow is gone"
     assert bench.tools.began["start"] == 0
 
@@ -479,7 +479,7 @@ async def test_a_flow_whose_spec_is_gone_fails(bench: Bench) -> None:
 async def test_a_spec_that_cannot_be_read_fails_its_flow_only(bench: Bench) -> None:
     bad = await bench.create(chain({}), spec=b"no spec")
     good = [await bench.create(chain({})) for _ in range(3)]
-    bench.start()
+    await bench.start()
     assert (await bench.ended(bad)).row.status == "failed"
     for flow in good:
         assert (await bench.ended(flow)).row.status == "completed"
@@ -488,7 +488,7 @@ async def test_a_spec_that_cannot_be_read_fails_its_flow_only(bench: Bench) -> N
 async def test_a_step_whose_flow_is_gone_is_dropped(bench: Bench) -> None:
     flow = await bench.create(chain({"tool": "hang"}))
     bench.tools.tools["hang"] = hang
-    bench.start()
+    await bench.start()
     await wait_until(lambda: bench.tools.began["start"] == 1)
     await bench.store.command("DEL", keys.run.key("default", str(flow)), keys.run_spec.key("default", str(flow)))
     bench.engine.interrupt(next(iter(bench.engine.held)), "stopped")
@@ -509,7 +509,7 @@ async def test_an_evicted_spec_is_read_again(bench: Bench, monkeypatch: pytest.M
 
     monkeypatch.setattr(bench.steps, "spec", counted)
     bench.tools.tools["waits"] = waits
-    bench.start()
+    await bench.start()
     first = await bench.create(chain({"tool": "waits"}, {"args": {"value": 1}}))
     await wait_until(lambda: bench.tools.began["start"] == 1, what="the first step")
     second = await bench.create(chain(*({"args": {"value": 1}} for _ in range(5))))
@@ -555,7 +555,7 @@ async def test_logs_of_a_step_name_the_span_of_its_attempt(store: Store) -> None
         with Logged() as logged:
             bench = Bench(store)
             bench.tools.tools["breaks"] = breaks
-            bench.start()
+            await bench.start()
             await bench.ended(await bench.create(chain({"tool": "breaks"})))
             await bench.stop()
     finally:

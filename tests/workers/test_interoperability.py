@@ -206,7 +206,7 @@ async def test_pointers_to_cancelled_steps_delay_nobody(store: Store, own_server
     wanted = await one.create(bench.chain({}))
     while await one.steps.relay("default"):
         pass
-    one.start()
+    await one.start()
     assert (await one.ended(wanted)).row.status == "completed"
     await one.stop()
 

@@ -32,7 +32,7 @@ def findable(monkeypatch: pytest.MonkeyPatch) -> None:
 async def calls() -> AsyncIterator[IsolatedCalls]:
     calls = IsolatedCalls(2)
     yield calls
-    await calls.close()
+    await calls.stop()
 
 
 async def test_a_call_returns_the_result_of_the_function(calls: IsolatedCalls) -> None:
@@ -99,7 +99,7 @@ async def test_printed_output_goes_to_the_log_and_not_into_the_answer(
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     assert await calls.call(f"{HERE}:loud", {}, "k") == "quiet"
     # Its output is logged although it is killed.
-    await calls.close()
+    await calls.stop()
     out, log = capfd.readouterr()
     assert (out, sorted(log.splitlines())) == ("", ["on descriptor 1", "on stderr", "on stdout"])
 
@@ -203,7 +203,7 @@ async def test_closing_ends_all_children(tmp_path: Path) -> None:
     call = asyncio.create_task(calls.call(f"{HERE}:sleeps", {"started": str(started)}, "k"))
     (idle, _, _) = await calls.call(f"{HERE}:who", {}, "k")
     pid = int(await wait_until(lambda: started.exists() and started.read_text()))
-    await calls.close()
+    await calls.stop()
     assert not process_alive(pid)
     assert not process_alive(idle)
     with pytest.raises(CallFailed):

@@ -103,10 +103,10 @@ async def test_a_hurried_heartbeat_learns_at_once_which_steps_are_lost(
     lost: list[Attempt] = []
     held = bench.engine.held
     heartbeat = Heartbeat("b1", lambda project: connection, connection, Nobody(), held, lost.append)
-    heartbeat.start()
+    await heartbeat.start()
     try:
         bench.tools.tools["hang"] = hang
-        bench.start()
+        await bench.start()
         flow = await bench.create(chain({"tool": "hang"}))
         await wait_until(lambda: bench.tools.began["start"] == 1)
         (attempt,) = held.values()
@@ -118,10 +118,10 @@ async def test_a_hurried_heartbeat_learns_at_once_which_steps_are_lost(
         assert lost == [attempt]
         bench.engine.interrupt(attempt.step.job_id, "lost")
     finally:
-        heartbeat.stop()
+        await heartbeat.stop()
 
 
-def test_no_heartbeat_is_sent_to_a_rejected_store(connection: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_heartbeat_is_sent_to_a_rejected_store(connection: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.heartbeat, "RENEW_SECONDS", 3600)
     asked: queue.Queue[None] = queue.Queue()
     beats: queue.Queue[bool] = queue.Queue()
@@ -138,7 +138,7 @@ def test_no_heartbeat_is_sent_to_a_rejected_store(connection: Redis, monkeypatch
         return found
 
     heartbeat = Heartbeat("b1", lambda project: connection, connection, Presence(), {}, lambda attempt: None, refused)
-    heartbeat.start()
+    await heartbeat.start()
     try:
         heartbeat.hurry()
         asked.get(timeout=60)
@@ -146,4 +146,4 @@ def test_no_heartbeat_is_sent_to_a_rejected_store(connection: Redis, monkeypatch
         heartbeat.hurry()
         assert beats.get(timeout=60) is False
     finally:
-        heartbeat.stop()
+        await heartbeat.stop()

@@ -23,8 +23,6 @@ _END_SECONDS = 3.0
 
 
 class Guard:
-    """The guard of this process."""
-
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe = -1
@@ -46,7 +44,6 @@ class Guard:
         self._tell(b"+%d\n" % group)
 
     def forget(self, group: int) -> None:
-        """Guards a process group no longer."""
         if group in self._groups:
             self._groups.discard(group)
             with contextlib.suppress(OSError):

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from coordinator.service import Service
 from coordinator.steps.run_kind import CallFailed, timeout
 from workers.children.guard import guard
 from workers.children.isolated_child import HEAD, TOO_DEEP
@@ -32,8 +33,6 @@ decode_reply = msgspec.json.Decoder().decode
 
 
 class _Child:
-    """One child process."""
-
     def __init__(self) -> None:
         self.calls = 0
         self._process: asyncio.subprocess.Process | None = None
@@ -110,7 +109,6 @@ class _Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
         return self._process is not None and self._process.returncode is None
 
     def hang_up(self) -> None:
@@ -143,7 +141,7 @@ async def _framed(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(size)
 
 
-class IsolatedCalls:
+class IsolatedCalls(Service):
     """The children of one worker, started when they are needed.
 
     Args:
@@ -186,8 +184,7 @@ class IsolatedCalls:
             else:
                 self._end(child)
 
-    async def close(self) -> None:
-        """Ends all children."""
+    async def stop(self, deadline: float = 0.0) -> None:
         for child in list(self.children):
             self._end(child)
         self._idle.clear()

@@ -60,5 +60,4 @@ class Outcomes:
         return note
 
     def statuses(self) -> list[ConnectionStatus]:
-        """The outcomes, by connection."""
         return list(self._statuses.values())

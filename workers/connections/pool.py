@@ -92,7 +92,6 @@ class Connections:
             self.on_change(name)
 
     async def close(self) -> None:
-        """Ends all sessions."""
         servers, self._servers = list(self._servers.values()), {}
         if self._states is not None:
             await self._states.close()

@@ -50,8 +50,6 @@ async def server_process(
 
 
 class ServerProcess(asyncio.Protocol):
-    """A server that runs."""
-
     def __init__(self, group: ProcessGroup, longest_line: int) -> None:
         self.lines = asyncio.StreamReader(longest_line)
         """What it writes to stdout."""
@@ -64,7 +62,6 @@ class ServerProcess(asyncio.Protocol):
         self._ending = False
 
     async def connect(self) -> None:
-        """Connects to its pipes."""
         loop, process = asyncio.get_running_loop(), self._group.process
         self._stdin, _ = await loop.connect_write_pipe(lambda: self, process.stdin)
         reading = asyncio.StreamReaderProtocol(self.lines)

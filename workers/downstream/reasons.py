@@ -56,7 +56,6 @@ class Noted:
         self._answer: httpx2.Response | None = None
 
     def take(self, answer: httpx2.Response) -> None:
-        """Notes an answer."""
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         fine = answer.is_success and (kind in _ANSWERS or answer.status_code == 202)
         self._answer = None if fine else answer

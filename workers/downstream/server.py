@@ -52,8 +52,6 @@ _R = TypeVar("_R")
 
 
 class ListedTool(NamedTuple):
-    """A tool of a server."""
-
     name: str
     title: str
     description: str
@@ -220,7 +218,6 @@ class DownstreamServer:
 
     @contextlib.contextmanager
     def _noting(self, unless: type[Exception] | tuple[()] = ()) -> Iterator[None]:
-        """Notes the outcome of a call."""
         try:
             yield
         except ConnectionFailed as failed:

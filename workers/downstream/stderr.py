@@ -63,7 +63,6 @@ class Lines(asyncio.Protocol):
             self.add(line)
 
     def add(self, line: bytes) -> None:
-        """Logs a line."""
         text = hidden(line[:_KEPT_BYTES].decode(errors="replace"), self._secrets)[:_LONGEST_LINE].rstrip()
         if text:
             self.last.append(text)

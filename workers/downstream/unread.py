@@ -67,7 +67,6 @@ class Requests:
         self._problem = ""
 
     def asked(self, id: Id) -> None:
-        """A request was sent."""
         self._waiting.add(id)
 
     def answered(self, id: Id) -> list[types.JSONRPCError]:

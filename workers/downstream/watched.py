@@ -31,8 +31,6 @@ class Watched:
 
 
 class _WatchedStream:
-    """The reading side of a transport."""
-
     def __init__(self, inner: Any, on_message: Callable[[Any], None], on_end: Callable[[], None]) -> None:
         self._inner = inner
         self._on_message = on_message

@@ -145,12 +145,10 @@ class _Kept(asyncio.Protocol):
             self.over.set_result(None)
 
     def output(self) -> _Output:
-        """What was read so far."""
         return _Output(self._data.decode(errors="replace"), self._dropped)
 
 
 async def _read(pipe: Any, kept: _Kept) -> None:
-    """Reads a pipe up to its end."""
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: kept, pipe)
     try:
         await kept.over

@@ -51,11 +51,9 @@ class AuditCopies:
         self._leads = False
 
     def configure(self, settings: Settings) -> None:
-        """Applies new settings."""
         self._settings = settings
 
     async def run(self) -> None:
-        """Copies until it is cancelled."""
         try:
             while True:
                 gateway = self._settings.gateway
@@ -77,7 +75,6 @@ class AuditCopies:
             _log.warning("the gateway's audit cannot be copied, trying again", reason=str(error))
 
     async def copy(self, file: Path) -> None:
-        """Copies the new entries of all projects."""
         for project in {OWN_PROJECT, *await self._steps.projects.ages()}:
             with self._store.others_go_on():
                 await self._copy_project(file, project)

@@ -54,13 +54,9 @@ _CREATE, _GET = "workflow_create", "workflow_get"
 class Background(Protocol):
     """A background task that runs beside the attempts."""
 
-    async def run(self) -> None:
-        """Runs until it is cancelled."""
-        ...
+    async def run(self) -> None: ...
 
-    def configure(self, settings: Settings) -> None:
-        """Applies new settings."""
-        ...
+    def configure(self, settings: Settings) -> None: ...
 
 
 class GatewayExecutor:
@@ -97,7 +93,6 @@ class GatewayExecutor:
         self._tasks = [asyncio.create_task(_restarting(one), name=type(one).__name__) for one in self._background]
 
     async def close(self) -> None:
-        """Called after the last attempt."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -105,7 +100,6 @@ class GatewayExecutor:
         await self._connections.close()
 
     def connections(self) -> Sequence[ConnectionStatus]:
-        """How its connections go (``coordinator.steps.run_kind.Executor``)."""
         return self._connections.outcomes.statuses()
 
     async def execute(self, step: StepRun, work: Work) -> Outcome:
@@ -214,7 +208,6 @@ class GatewayExecutor:
         return Success({"child": child})
 
     async def _flow(self, step: StepRun, task: Task, call: FlowCall) -> Outcome:
-        """Creates a flow, or reads its status."""
         caller = task.principal.caller
         if not task.wait:
             given = {"name": call.name or task.definition, "flow": call.flow, "input": call.input}

@@ -52,7 +52,6 @@ class RestClient:
         self._guard = SsrfGuard()
 
     async def close(self) -> None:
-        """Closes the connections that are kept."""
         while self._clients:
             await self._clients.popitem()[1].aclose()
 
@@ -146,7 +145,6 @@ class RestClient:
         return unreachable("the server has no address")
 
     async def _opened(self, base: str) -> httpx2.AsyncClient:
-        """The client for the host of a URL."""
         if self._opening is None:
             # In a thread, and once: reading the certificates takes a while.
             self._opening = asyncio.ensure_future(asyncio.to_thread(httpx2.create_ssl_context))

@@ -90,13 +90,11 @@ class ServerLists:
         self._look.set()
 
     def configure(self, settings: Settings) -> None:
-        """Applies new settings."""
         self._settings = settings
         self._asked.clear()
         self._look.set()
 
     async def run(self) -> None:
-        """Keeps the lists until it is cancelled."""
         leads = False
         try:
             while True:

@@ -47,7 +47,6 @@ class Display:
             pipeline.expire(job.key, TTL_SECONDS)
 
     def clear(self) -> None:
-        """Removes all entries."""
         with self._queue.connection.pipeline(transaction=False) as pipeline:
             self.update(pipeline, [])
             pipeline.execute()

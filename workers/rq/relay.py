@@ -34,14 +34,12 @@ class Relay:
         self._warn = ThrottledWarnings()
 
     def tell(self, project: str) -> None:
-        """Notes that the project's outbox has jobs."""
         known = project in self._moving
         self._moving[project] = True
         if self._tasks is not None and not known:
             self._tasks.create_task(self._move(project), name=f"outbox-relay {project}")
 
     async def run(self) -> None:
-        """Relays until it is cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
             for project in self._moving:
                 self._tasks.create_task(self._move(project), name=f"outbox-relay {project}")

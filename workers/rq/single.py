@@ -18,9 +18,10 @@ from rq import get_current_job
 
 from coordinator import __version__
 from coordinator.metrics import tracing
+from coordinator.service import ServiceGroup
 from coordinator.settings import Settings, load_settings
 from coordinator.steps.handoff import Handoff
-from coordinator.steps.run_kind import opened
+from coordinator.steps.run_kind import executors
 from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store, keys
 from coordinator.store.checks.identity import remembered
@@ -38,7 +39,6 @@ class _NoPresence:
     """Adds nothing to a heartbeat: the stock worker registers itself with RQ."""
 
     def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
-        """Adds nothing."""
         return lambda replies: None
 
 
@@ -94,30 +94,22 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
     outboxes: set[str] = set()
     client = StoreClients(url, store.identity)
     isolated = IsolatedCalls(1)
+    kinds = make_run_kinds(settings, store, isolated)
+    engine = _OneStep(steps, kinds, 1, outboxes.add, lambda job, queue: None)
+    loop = asyncio.get_running_loop()
+
+    def lost(attempt: Attempt) -> None:
+        loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
+
+    clients = client.of, client.of(keys.QUEUE)
+    heartbeat = Heartbeat(worker, *clients, _NoPresence(), engine.held, lost, store.refuses_all)
+    services = ServiceGroup(isolated, *executors(kinds), heartbeat, engine)
     try:
-        async with opened(make_run_kinds(settings, store, isolated)) as kinds:
-            engine = _OneStep(steps, kinds, 1, outboxes.add, lambda job, queue: None)
-            loop = asyncio.get_running_loop()
-
-            def lost(attempt: Attempt) -> None:
-                loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
-
-            heartbeat = Heartbeat(
-                worker,
-                client.of,
-                client.of(keys.QUEUE),
-                _NoPresence(),
-                engine.held,
-                lost,
-                store.refuses_all,
-            )
-            heartbeat.start()
-            engine.start()
-            engine.deliver(taken)
-            await engine.finish()
-            heartbeat.stop()
+        await services.start()
+        engine.deliver(taken)
+        await engine.finish()
     finally:
-        await isolated.close()
+        await services.stop()
         client.close()
     for project in outboxes:
         await steps.wake_relay(project)

@@ -114,7 +114,6 @@ class StepWorker(SimpleWorker):
             self._heard([0, pipeline.execute()[-1]])
 
     def end(self) -> None:
-        """Unregisters the worker."""
         self._display.clear()
         self.register_death()
         if self.pubsub_thread is not None:
@@ -158,7 +157,6 @@ class StepWorker(SimpleWorker):
             self.pubsub.connection.register_connect_callback(self._reconnects.happened)
 
     def _pubsub_exception_handler(self, exc: Exception, pubsub: object, pubsub_thread: object) -> None:
-        """Called by RQ."""
         self.pause_listening(exc)
 
     def pause_listening(self, exc: Exception) -> None:

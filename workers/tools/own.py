@@ -13,6 +13,7 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.identity.actors.attribution import attribute_call
 from coordinator.identity.actors.resolver import Actors
+from coordinator.service import ServiceGroup
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import owners
@@ -42,7 +43,7 @@ class OwnTools(Source):
 
     def __init__(self, toolsets: Mapping[str, Toolset], actors: Actors) -> None:
         self._toolsets = toolsets
-        self._actors = actors
+        self._services = ServiceGroup(actors, *(toolset.service for toolset in toolsets.values()))
         self._retrying = Retrying()
         names = {name: [tool.name for tool in toolset.tools] for name, toolset in toolsets.items()}
         tools = {(name, tool.name): tool for name, toolset in toolsets.items() for tool in toolset.tools}
@@ -66,20 +67,13 @@ class OwnTools(Source):
 
     def configure(self, settings: Settings) -> None:
         """Applies new settings, including which identities to trust, to every call that begins later."""
-        self._actors.configure(settings)
-        for toolset in self._toolsets.values():
-            toolset.configure(settings)
+        self._services.configure(settings)
 
     async def open(self) -> None:
-        await self._actors.start()
-        for toolset in self._toolsets.values():
-            toolset.start()
+        await self._services.start()
 
     async def close(self) -> None:
-        for toolset in self._toolsets.values():
-            if toolset.drain is not None:
-                await toolset.drain()
-        await self._actors.aclose()
+        await self._services.stop()
 
     def _made(self, name: str, toolset: str, tool: Tool) -> StepTool:
         return StepTool(name, partial(self._call, tool), tool.description, toolset, tool.read_only)

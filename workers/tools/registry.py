@@ -79,7 +79,6 @@ class StepTools:
         return f"permission denied: {creator.id} may not call {tool} now"
 
     async def execute(self, step: StepRun, work: Work) -> Outcome:
-        """Calls the tool."""
         if work.tool is None:
             return Success()
         found = self.find(work.tool)
@@ -115,7 +114,6 @@ class StepTools:
             await source.open()
 
     async def close(self) -> None:
-        """Called after the last attempt."""
         outcomes = await asyncio.gather(*(source.close() for source in self._sources), return_exceptions=True)
         for source, outcome in zip(self._sources, outcomes, strict=True):
             if isinstance(outcome, Exception):

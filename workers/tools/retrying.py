@@ -28,8 +28,6 @@ class RetryableFailure(Retryable):
 
 
 class Retrying:
-    """Retries the calls to one server."""
-
     def __init__(self) -> None:
         self._policy = RetryPolicy(Budget(monotonic, PER_SECOND, PER_CALL), SECONDS)
 

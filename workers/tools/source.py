@@ -16,8 +16,6 @@ CallTool = Callable[[StepRun, dict[str, Any], Caller | None], Awaitable[Outcome]
 
 @dataclass(slots=True, frozen=True)
 class StepTool:
-    """One tool that steps can call."""
-
     name: str
     call: CallTool
     description: str = ""
@@ -27,8 +25,6 @@ class StepTool:
 
 
 class Source(Protocol):
-    """Tools of one kind."""
-
     name: str
     """Its name in messages."""
 

@@ -63,4 +63,4 @@ def _companion(settings: Settings, directory: Path, slot: str) -> Companion | No
     # Imported here, because most workers need no HTTP.
     from coordinator.processes.operators_port import worker_port
 
-    return worker_port(settings, directory, slot)
+    return lambda worker: worker_port(worker, settings, directory, slot)

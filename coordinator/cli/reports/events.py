@@ -116,7 +116,7 @@ async def _show(store: Store, asked: FeedRequest, follow: bool, last: int | None
         _print_cursor(reader.cursor_of(listener), as_json)
     finally:
         reader.close(listener)
-        await reader.aclose()
+        await reader.stop()
 
 
 def _position(items: list[Item], at: Cursor) -> Cursor:

@@ -25,6 +25,7 @@ from coordinator.identity.callers.permissions import OPERATE
 from coordinator.operations import MAX_REASON, Operator, Result, given_reason, outcome_of, record
 from coordinator.operations.calls import CALLS, act_of_call
 from coordinator.operations.flows import had_ended
+from coordinator.service import Service
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
@@ -46,7 +47,7 @@ API = "api"
 """Where changes are asked for, below the console or one of its projects."""
 
 
-class Actions:
+class Actions(Service):
     """The changes that people make through one process; ``resolve`` says how a person is recorded."""
 
     def __init__(

@@ -121,7 +121,7 @@ class Layouts:
         """Of the worker; 0: none was started."""
         return 0 if self._process is None else self._process.pid
 
-    async def aclose(self) -> None:
+    async def stop(self, deadline: float = 0.0) -> None:
         for making in self._made.values():
             making.cancel()
         await asyncio.gather(*self._made.values(), return_exceptions=True)

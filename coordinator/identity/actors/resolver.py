@@ -7,7 +7,7 @@ and idempotency keys use the id that it returns, and no other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from coordinator.identity.metrics import POLICY, STATE, TRUST, VERIFICATIONS
 from coordinator.identity.verifier import FailureKind, Outcome, Status, Verifier
 from coordinator.identity.verifiers.build import build_verifier
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.service import Service, Tasks
 from coordinator.settings import Settings
 from coordinator.settings.sections.identity import ActorAuthentication, Policy, VerifierSettings
 from coordinator.store import ServerError, Store
@@ -40,7 +41,7 @@ Build = Callable[[VerifierSettings, Store], Verifier]
 _log = structlog.get_logger(__name__)
 
 
-class Actors:
+class Actors(Service):
     """Verifies actors as the settings say; ``configure`` replaces these.
 
     Args:
@@ -56,7 +57,7 @@ class Actors:
         self._policy = settings.policy
         self._verifier = build(settings.verifier, store)
         self._warn = ThrottledWarnings()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._replaced: list[Verifier] = []
         self._show()
 
@@ -64,7 +65,7 @@ class Actors:
         """Starts the verifier (see ``Verifier.start``) and the background work."""
         await self._verifier.start()
         await self._tell_fleet()
-        self._background(self._keep_showing(), "identity state")
+        self._tasks.spawn(self._keep_showing(), "identity state")
 
     async def resolve(self, actor: Actor) -> Trusted:
         """The identity that counts, with the result of verifying the proof.
@@ -108,15 +109,14 @@ class Actors:
         return Trusted(name, named, shown, _caller(outcome) if by_proof else None)
 
     def configure(self, fresh: Settings) -> None:
-        """Replaces the settings, for every later call. Does not fail."""
         settings = fresh.actor_authentication
         before, self._settings = self._settings, settings
         self._policy = settings.policy
         if settings.verifier != before.verifier:
             old, self._verifier = self._verifier, self._build(settings.verifier, self._store)
             self._replaced.append(old)
-            self._background(self._verifier.start(), "verifier")
-            self._background(self._retire(old), "verifier retired")
+            self._tasks.spawn(self._verifier.start(), "verifier")
+            self._tasks.spawn(self._retire(old), "verifier retired")
         if settings.policy != before.policy or settings.verifier.type != before.verifier.type:
             _log.warning(
                 "degraded-mode policy changed",
@@ -125,19 +125,15 @@ class Actors:
                 policy_before=before.policy,
                 verifier_before=before.verifier.type,
             )
-            self._background(self._tell_fleet(), "policy")
+            self._tasks.spawn(self._tell_fleet(), "policy")
         self._show()
 
     def report(self) -> dict[str, Any]:
         """The policy and the state of the keys, for /readyz."""
         return {"verifier": self._verifier.name, "policy": self._policy, **self._verifier.report()}
 
-    async def aclose(self) -> None:
-        """Ends what runs in the background."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+    async def stop(self, deadline: float = 0.0) -> None:
+        await self._tasks.stop()
         await asyncio.gather(self._verifier.aclose(), *(old.aclose() for old in self._replaced))
 
     def _show(self) -> None:
@@ -159,11 +155,6 @@ class Actors:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             self._show()
-
-    def _background(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 class _Judged(NamedTuple):

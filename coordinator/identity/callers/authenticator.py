@@ -31,6 +31,7 @@ from coordinator.identity.callers.token_file import Stamp, TokenEntry, TokenFile
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.metrics import TOKEN_FILE_READS
 from coordinator.identity.verifier import Verifier
+from coordinator.service import Service, Tasks
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import Mode, auth_mode, auth_verifier, authorization_servers, resource_url
 from coordinator.settings.sections.identity import VerifierSettings
@@ -60,7 +61,7 @@ _DISTRUSTED = "the issuer of the token is not trusted any more"
 OpenVerifier = Callable[[VerifierSettings], Verifier]
 
 
-class Authenticator:
+class Authenticator(Service):
     """Authenticates callers by their bearer tokens, in one process.
 
     Args:
@@ -91,7 +92,7 @@ class Authenticator:
         self._stamp: Stamp | None = None
         self._problem = ""
         self._look = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._verifier: Verifier | None = None
         self._verified_by: VerifierSettings | None = None
         self.mode: Mode = "none"
@@ -114,14 +115,11 @@ class Authenticator:
         await self._clock.look()
         if self._verifier is not None:
             await self._verifier.start()
-        self._spawn(self._clock.follow(), "fleet's time")
-        self._spawn(self._watch(), "token file")
+        self._tasks.spawn(self._clock.follow(), "fleet's time")
+        self._tasks.spawn(self._watch(), "token file")
 
-    async def aclose(self) -> None:
-        """Ends what runs in the background."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def stop(self, deadline: float = 0.0) -> None:
+        await self._tasks.stop()
         if self._verifier is not None:
             await self._verifier.aclose()
 
@@ -131,7 +129,7 @@ class Authenticator:
         self._take(self._entries)
         wanted = self._wanted_verifier()
         if wanted != self._verified_by:
-            self._spawn(self._replace_verifier(wanted), "verifier of bearer tokens")
+            self._tasks.spawn(self._replace_verifier(wanted), "verifier of bearer tokens")
         self._look.set()
 
     def known(self, token: bytes) -> Grant | None:
@@ -334,8 +332,3 @@ class Authenticator:
             self._take(found.tokens)
             _log.info("token file read", entries=len(found.tokens))
         TOKEN_FILE_READS.labels("ok").inc()
-
-    def _spawn(self, work: Any, name: str) -> None:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

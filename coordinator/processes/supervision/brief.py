@@ -12,8 +12,6 @@ Role = Literal["frontend", "worker"]
 
 
 class ReloadOutcome(msgspec.Struct, frozen=True):
-    """The outcome of rereading the settings."""
-
     at: str
     settings: Settings | None
     """The new settings; None: they are invalid, and the old ones stay in force."""
@@ -23,8 +21,6 @@ class ReloadOutcome(msgspec.Struct, frozen=True):
 
 
 class Brief(msgspec.Struct, frozen=True, kw_only=True):
-    """The task of a child process."""
-
     role: Role
     slot: str
     refused_reload: ReloadOutcome | None = None

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 from coordinator.processes.supervision.store_supervisor import StoreSupervisor
+from coordinator.service import Service, in_thread
 from coordinator.settings import Settings
 from coordinator.store.checks.kept_moment import MomentKeeper
 from coordinator.store.embedded.cluster import EmbeddedCluster
 from coordinator.store.embedded.server import EmbeddedServer
 
 
-class ClusterSupervisor:
+class ClusterSupervisor(Service):
     """Starts, restarts and stops the servers of a cluster.
 
     Args:
@@ -42,12 +43,12 @@ class ClusterSupervisor:
         Raises:
             StoreError: one cannot be started, or they do not become a cluster.
         """
-        await asyncio.to_thread(self._cluster.start)
+        await in_thread(self._cluster.start)
         for part in self._parts:
             await part.start()
         await self._keeper.start()
 
-    async def stop(self) -> None:
+    async def stop(self, deadline: float = 0.0) -> None:
         """Stops the servers. Everything acknowledged is on disk."""
         await self._keeper.stop()
         await asyncio.gather(*(part.stop() for part in self._parts))

@@ -22,6 +22,8 @@ ORPHAN_SECONDS = 2.0
 BEAT_SECONDS = 1.0
 """How often a child reports that its event loop runs."""
 
+RESTART_FIRST, RESTART_MOST = 0.1, 10.0
+"""The pauses before what has ended is restarted, in seconds."""
 _LOOK_SECONDS = 1.0
 _HUNG_SECONDS = 4.0
 
@@ -86,7 +88,6 @@ class SupervisedLifecycle:
 
     @property
     def orphaned(self) -> bool:
-        """Whether the supervisor is gone."""
         return os.getppid() != self._parent
 
     def begun(self) -> None:
@@ -95,7 +96,6 @@ class SupervisedLifecycle:
         asyncio.get_running_loop().call_later(BEAT_SECONDS, self.begun)
 
     def ready(self) -> None:
-        """Tells the supervisor that this child is ready."""
         self._ready = True
         self._write(Report(ready=True))
 
@@ -122,7 +122,6 @@ class SupervisedLifecycle:
         listen()
 
     def failed(self, kind: Kind, reason: str) -> None:
-        """Tells the supervisor why this child exits."""
         self._write(Report(ready=False, reason=reason, kind=kind))
 
     def _watch(self) -> None:

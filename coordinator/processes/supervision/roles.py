@@ -33,7 +33,7 @@ def run(
 
     Args:
         settings: with the URL of the store in use.
-        companion: a context that a worker enters while it works.
+        companion: what runs beside a worker.
 
     Raises:
         ProcessProblem: it cannot start.

@@ -48,7 +48,6 @@ class Announcer:
         """Nothing to do: there is no supervisor."""
 
     def ready(self) -> None:
-        """Prints the line."""
         if self._role is not None:
             PROCESSES.labels(self._role).set(1)
         # A closed pipe or a full disk must not stop the service.

@@ -31,8 +31,6 @@ UNREAPED_SECONDS = 10.0
 
 
 class Process(Protocol):
-    """A started process."""
-
     pid: int
     returncode: int | None
 
@@ -81,7 +79,6 @@ class ForkedProcess:
         return self.returncode
 
     def send_signal(self, number: int, /) -> None:
-        """Sends a signal, unless the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 

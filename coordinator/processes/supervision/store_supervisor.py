@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 import structlog
 
+from coordinator.backoff import Backoff
 from coordinator.processes.metrics import PROCESSES, RESTARTS, start_restarts
-from coordinator.processes.supervision.backoff import Backoff
+from coordinator.processes.supervision.lifecycle import RESTART_FIRST, RESTART_MOST
+from coordinator.service import Service, in_thread
 from coordinator.store import StoreError
 from coordinator.store.checks.kept_moment import MomentKeeper
 from coordinator.store.embedded.server import EmbeddedServer
@@ -27,7 +29,7 @@ START_SECONDS = 60.0
 """How long a server may take to answer for the first time."""
 
 
-class StoreSupervisor:
+class StoreSupervisor(Service):
     """Starts, restarts and stops the embedded server.
 
     Args:
@@ -53,7 +55,7 @@ class StoreSupervisor:
         """May be changed while it runs, unless it was 0."""
         self._keeper = keeper
         self._hung = False
-        self._backoff = Backoff()
+        self._backoff = Backoff(RESTART_FIRST, RESTART_MOST)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -63,7 +65,6 @@ class StoreSupervisor:
 
     @property
     def pid(self) -> int | None:
-        """The server's process id."""
         return self._server.pid
 
     async def start(self) -> None:
@@ -73,7 +74,7 @@ class StoreSupervisor:
             StoreError: it cannot be started.
         """
         start_restarts(["store"])
-        await asyncio.to_thread(self._server.start)
+        await in_thread(self._server.start)
         PROCESSES.labels("store").set(1)
         if self._keeper is not None:
             await self._keeper.start()
@@ -84,7 +85,7 @@ class StoreSupervisor:
         if self.watchdog_seconds:
             self._tasks.append(asyncio.create_task(self._kill_frozen(), name="store-watchdog"))
 
-    async def stop(self) -> None:
+    async def stop(self, deadline: float = 0.0) -> None:
         """Stops the server. Everything acknowledged is on disk."""
         for task in self._tasks:
             task.cancel()
@@ -92,7 +93,7 @@ class StoreSupervisor:
             await asyncio.wait(self._tasks)
         if self._keeper is not None:
             await self._keeper.stop()
-        await asyncio.to_thread(self._server.stop)
+        await in_thread(self._server.stop)
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -104,7 +105,7 @@ class StoreSupervisor:
                 continue
             PROCESSES.labels("store").set(0)
             self._on_change()
-            delay = self._backoff.delay(loop.time() - ready_at)
+            delay = self._backoff.next(loop.time() - ready_at)
             _log.error(
                 "the embedded store ended",
                 status=status,
@@ -156,10 +157,10 @@ class StoreSupervisor:
         before = self._server.url
         while True:
             try:
-                await asyncio.to_thread(self._server.start)
+                await in_thread(self._server.start)
                 break
             except StoreError as error:
-                delay = self._backoff.delay(0.0)
+                delay = self._backoff.next()
                 _log.error("the embedded store does not start", reason=str(error), restart_seconds=round(delay, 3))
                 await asyncio.sleep(delay)
         PROCESSES.labels("store").set(1)

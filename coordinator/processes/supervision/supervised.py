@@ -13,10 +13,10 @@ from typing import Literal
 
 import msgspec
 
+from coordinator.backoff import Backoff
 from coordinator.processes.errors import Kind
-from coordinator.processes.supervision.backoff import Backoff
 from coordinator.processes.supervision.brief import Brief, ReloadOutcome, Role
-from coordinator.processes.supervision.lifecycle import BEAT_SECONDS, Report
+from coordinator.processes.supervision.lifecycle import BEAT_SECONDS, RESTART_FIRST, RESTART_MOST, Report
 from coordinator.processes.supervision.spawner import Process, Spawner
 from coordinator.settings import Settings
 
@@ -65,7 +65,7 @@ class Child:
         """The session that the last process leads."""
         self._spawner = spawner
         self._on_report = on_report
-        self._backoff = Backoff()
+        self._backoff = Backoff(RESTART_FIRST, RESTART_MOST)
         self._process: Process | None = None
         self._status = self._control = -1
         self._said = self._unsent = b""
@@ -137,12 +137,10 @@ class Child:
 
     @property
     def cause(self) -> Literal["exit", "hung", "signal"]:
-        """How the last process exited."""
         return "hung" if self.hung else "signal" if self.by_signal else "exit"
 
     def restart_delay(self) -> float:
-        """Seconds to wait before the next start."""
-        return self._backoff.delay(self._ready_seconds)
+        return self._backoff.next(self._ready_seconds)
 
     def signal(self, number: int) -> None:
         """Sends a signal to the process, if there is one."""

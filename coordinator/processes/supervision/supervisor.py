@@ -146,7 +146,6 @@ class Supervisor:
             child.tell(outcome)
 
     def reap(self) -> None:
-        """Handles the processes that have exited."""
         for child in self._children:
             if child.ended():
                 self._after(child)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from coordinator.backoff import Backoff
 from coordinator.runner.environment import absolute
 
 OLDEST = (2, 36)
@@ -78,7 +79,7 @@ class Git:
         for attempt in range(1, _TRIES):
             if not ended.returncode or ended.returncode in fails or not _RACE.search(ended.stderr):
                 break
-            time.sleep(0.03 * 2**attempt)
+            time.sleep(Backoff(0.06, 1.0).after(attempt - 1))
             ended = self._run(words, more, given)
         if ended.returncode and ended.returncode not in fails:
             raise GitFailed(f"git {words[0]}: {words_of(ended.stderr or ended.stdout) or f'exit {ended.returncode}'}")

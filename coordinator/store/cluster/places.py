@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import structlog
 
 from coordinator.errors import ToolFailure
+from coordinator.service import end_tasks
 from coordinator.store import keys
 from coordinator.store.checks.identity import StoreIdentity
 from coordinator.store.errors import ServerError
 from coordinator.store.fences.known import Fenced
-from coordinator.store.link.clients import end_tasks
 from coordinator.store.link.replies import RETRY_MS, changed
 from coordinator.store.link.shared import Link
 from coordinator.store.metrics import STORE_CHANGED

@@ -25,9 +25,9 @@ import structlog
 from redis.exceptions import RedisError
 
 from coordinator.errors import ToolFailure
+from coordinator.service import end_tasks
 from coordinator.store import keys
 from coordinator.store.errors import AccessRefused, ServerError, StoreError, StoreUnreachable
-from coordinator.store.link import clients
 from coordinator.store.link.address import Address, Place
 from coordinator.store.link.clients import Ask, Confirm, Resolver
 from coordinator.store.link.replies import mapping, unavailable
@@ -196,7 +196,7 @@ class Shards:
 
     async def close(self) -> None:
         """Closes all links."""
-        await clients.end_tasks(*filter(None, (self._repeating, self._refreshing)))
+        await end_tasks(*filter(None, (self._repeating, self._refreshing)))
         await asyncio.gather(*(link.close() for link in self.links), *self._leaving)
 
     def doubt(self, place: Place | None = None) -> asyncio.Task[None]:

@@ -10,6 +10,7 @@ from time import monotonic
 import structlog
 
 from coordinator.errors import ToolFailure
+from coordinator.service import Background
 from coordinator.store.errors import StoreError
 from coordinator.store.fleet.leader_lease import LeaderLeases
 from coordinator.store.store import Store
@@ -20,11 +21,13 @@ ROUND_SECONDS = 5.0
 """The pause between two rounds."""
 _LEASE_MS = 20_000
 """How long a lease lasts without renewal. If its holder dies, another process takes over after this time."""
+_LAST_ROUND_SECONDS = 1.0
+"""How long a stop waits for the round under way."""
 _RENEW_SECONDS = 5.0
 """In a long round the lease is renewed when it is older than this; well below ``_LEASE_MS``."""
 
 
-class LeaderTask(ABC):
+class LeaderTask(Background, ABC):
     """A periodic task that runs while this process leads. Subclasses define one round of it.
 
     Args:
@@ -33,6 +36,7 @@ class LeaderTask(ABC):
     """
 
     def __init__(self, store: Store, what: str, process: str) -> None:
+        super().__init__(self.run, what)
         self._store = store
         self._leases = LeaderLeases(store)
         self._what = what
@@ -53,9 +57,15 @@ class LeaderTask(ABC):
         await self._leave()
         await self._leases.release(self._what, self._process)
 
-    def stop(self) -> None:
-        """Makes ``run`` end. (If it were cancelled, it could lose what it has just taken from the store.)"""
+    async def stop(self, deadline: float = 0.0) -> None:
+        """Lets the round under way end, and gives the lease back."""
         self._stopping.set()
+        if self.task is not None:
+            # A round that is cancelled could lose what it has just taken from the store.
+            await asyncio.wait([self.task], timeout=_LAST_ROUND_SECONDS)
+            if not self.task.done():
+                await super().stop()
+                self._clear()
 
     async def round(self) -> bool:
         """Runs one round if this process leads; returns whether it did.
@@ -84,8 +94,8 @@ class LeaderTask(ABC):
     async def _look(self) -> None:
         """One round, in the process that leads."""
 
-    async def _leave(self) -> None:  # noqa: B027 (most tasks have nothing to end)
-        """Ends, when ``run`` ends, what only the process that leads may do, before the lease is given back."""
+    async def _leave(self) -> None:
+        """Ends, before a stop, what only the process that leads may do, before the lease is given back."""
 
     @abstractmethod
     def _clear(self) -> None:

@@ -39,7 +39,6 @@ Ask = Callable[[Sequence[tuple[str | bytes | int, ...]]], Awaitable[list[Any]]]
 Confirm = Callable[[Address, Ask], Awaitable[bool | None]]
 """Whether the server at an address, which is asked over its connection, is still the primary; None: nobody knows."""
 
-CANCEL_AGAIN_SECONDS = 0.5
 _SENTINEL_SECONDS = 1.0
 """How long one Sentinel may take to answer before the next one is asked."""
 
@@ -88,20 +87,6 @@ def _to_owner(address: Address, tag: str, options: dict[str, Any]) -> dict[str, 
     if tag != keys.FLEET:
         options.pop("redis_connect_func", None)  # it asks for a key of the fleet, which this node may not have
     return options
-
-
-async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
-    """Cancels tasks that use a client, and waits until they have ended.
-
-    It cancels again and again, because before Python 3.12 a cancellation is lost if it comes just when a command has
-    been sent (``asyncio.wait_for``). Then a task that tries for ever goes on.
-    """
-    left = set(tasks)
-    while left:
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_SECONDS)
-    await asyncio.gather(*tasks, return_exceptions=True)  # or asyncio reports failures that nobody has looked at
 
 
 def address_of(client: redis.Redis) -> Address:

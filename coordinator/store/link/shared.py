@@ -29,7 +29,6 @@ Only commands with exactly one reply, given at once, may be submitted.
 from __future__ import annotations
 
 import asyncio
-import random
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,7 +37,9 @@ from typing import Any
 
 import structlog
 
+from coordinator.backoff import Backoff
 from coordinator.errors import ToolFailure
+from coordinator.service import end_tasks
 from coordinator.store.errors import (
     AccessRefused,
     AddressError,
@@ -50,7 +51,7 @@ from coordinator.store.errors import (
     access_problem,
 )
 from coordinator.store.link.address import Address
-from coordinator.store.link.clients import Ask, Confirm, Resolver, end_tasks
+from coordinator.store.link.clients import Ask, Confirm, Resolver
 from coordinator.store.link.connection import MAX_IN_FLIGHT, SILENT, Connection, over_capacity
 from coordinator.store.link.replies import changed, mapping, unavailable
 from coordinator.store.scripts import pack
@@ -282,7 +283,7 @@ class Link:
                 attempts = 0
             while self._connection is None:
                 if attempts:
-                    pause = min(_PAUSE_FIRST * 2 ** min(attempts, 16), PAUSE_MOST) * random.uniform(0.5, 1.0)
+                    pause = Backoff(_PAUSE_FIRST, PAUSE_MOST).after(attempts)
                     if pause > _PAUSE_CALLS_WAIT:
                         self.give_up_for_now()
                     await asyncio.sleep(pause)

@@ -20,6 +20,7 @@ from coordinator.errors import invalid
 from coordinator.feed import Cursor, position
 from coordinator.feed.cursor import START
 from coordinator.feed.subjects import Met, Moment, Reading, SubjectSource, WaitOutcome
+from coordinator.service import Service
 from coordinator.toolsets.deferral import LONGEST_WAIT_MS
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.tool import Call, Services
@@ -92,7 +93,7 @@ def waited(outcome: WaitOutcome) -> Waited:
     return Waited(met=outcome.met, ms=outcome.ms, after=outcome.reading.version if outcome.reading is not None else "")
 
 
-class WaitingReads:
+class WaitingReads(Service):
     def __init__(self, services: Services) -> None:
         self._room = services.room()
         self._store = services.store
@@ -152,6 +153,5 @@ class WaitingReads:
         """Ends all waits, because this process takes no new work, or allows them again."""
         self._room.hold(held)
 
-    async def drain(self) -> None:
-        """``Toolset.drain``."""
+    async def stop(self, deadline: float = 0.0) -> None:
         self._room.hold(True)

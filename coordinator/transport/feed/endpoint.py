@@ -134,10 +134,6 @@ class Feed(Streams[_Request]):
         self._longest_wait_ms = longest_wait_ms
         self._hints = hints
 
-    async def aclose(self) -> None:
-        await super().aclose()
-        await self.reader.aclose()
-
     async def serve(self, scope: Scope, send: Send, head: Mapping[bytes, bytes]) -> None:
         """Answers a request.
 

@@ -27,6 +27,7 @@ from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 from coordinator.identity.callers.grants import Grant
 from coordinator.metrics import tracing
 from coordinator.overload import Ticket
+from coordinator.service import Service
 from coordinator.settings import Settings
 from coordinator.store.fleet.drains import FLEET_SCOPE
 from coordinator.toolsets.tool import Call
@@ -75,7 +76,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     """Seconds."""
 
 
-class FrontEnd:
+class FrontEnd(Service):
     """The application that one front-end process serves.
 
     Raises:
@@ -94,10 +95,8 @@ class FrontEnd:
         self.fast = parts.fast
         """Whether the fast path is in use."""
         self._tracing = tracing.active()
-        self._drains = [toolset.drain for toolset in parts.toolsets.values() if toolset.drain is not None]
         self._holds = [toolset.hold for toolset in parts.toolsets.values() if toolset.hold is not None]
         self._mounted: list[Mounted] = []
-        self._ending: list[asyncio.Future[None]] = []
         self._numbers = count(1)
         self._refusals: dict[tuple[str, bool, int], tuple[bytes, int | None]] = {}
         # Random per process, so that request ids are unique in a fleet.
@@ -140,7 +139,6 @@ class FrontEnd:
         """
         self._health.draining = True
         self._hold(True, min(DRAIN_SECONDS, self._parts.settings.drain_seconds / 3))
-        self._ending = [asyncio.ensure_future(drain()) for drain in self._drains]
 
     async def take_no_new_work(self, scope: str) -> None:
         """Follows an operator's drain: waiting calls end with a retry, and the process is unready.
@@ -167,14 +165,14 @@ class FrontEnd:
         """What /readyz answers: whether the process should get requests, and the checks behind that."""
         return await self._health.readiness()
 
-    async def aclose(self) -> None:
-        """Stops the protocol servers and the feed, as the end of the ASGI lifespan does."""
-        if self.listening is not None:
-            await self.listening.aclose()
-        for page in self._mounted:
-            await page.aclose()
-        if self.feed is not None:
-            await self.feed.aclose()
+    async def start(self) -> None:
+        """Warms up the default endpoint, so that no client pays for lazy initialisation."""
+        await (await self._parts.sdk.get(self.endpoints.default)).warm_up()
+
+    async def stop(self, deadline: float = 0.0) -> None:
+        for one in (self.listening, *self._mounted, self.feed):
+            if one is not None:
+                await one.stop()
         await self._parts.sdk.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -221,16 +219,12 @@ class FrontEnd:
             except asyncio.CancelledError:
                 return  # the process exits at once, without the shutdown message of the server
             if message["type"] == "lifespan.startup":
-                await self._warm_up()
+                await self.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
-                await self.aclose()
+                await self.stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
-
-    async def _warm_up(self) -> None:
-        """Warms up the default endpoint, so that no client pays for lazy initialisation."""
-        await (await self._parts.sdk.get(self.endpoints.default)).warm_up()
 
     def enter(
         self, parsed: ParsedCall, plan: Plan, grant: Grant | None, authorization: bytes = b""

@@ -21,7 +21,7 @@ class Mounted(Protocol):
     def hold(self, held: bool, seconds: float) -> None:
         """Ends what listens, spread over some seconds, because this process takes no new work; or serves it again."""
 
-    async def aclose(self) -> None:
+    async def stop(self, deadline: float = 0.0) -> None:
         """Ends what runs in the background."""
 
 

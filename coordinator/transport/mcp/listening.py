@@ -41,11 +41,6 @@ class Listening(Streams[Subscription]):
         self.reader = reader
         self.limits = limits
 
-    async def aclose(self) -> None:
-        """Ends what runs in the background; the reader, too."""
-        await self.reader.aclose()
-        await super().aclose()
-
     def handler(
         self,
         offer: Offer,

@@ -146,7 +146,7 @@ async def serve_stdio(
         _log.info("the client has disconnected")
     finally:
         if listening is not None:
-            await listening.aclose()
+            await listening.stop()
     return reading.ended
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator.service import ServiceGroup
 from coordinator.steps.names import StepNames
 from coordinator.toolsets.flows.contract.examples import EXAMPLES
 from coordinator.toolsets.flows.store.flows import FlowStore
@@ -33,8 +34,7 @@ def toolset(services: Services, names: StepNames) -> Toolset:
         "Workflows",
         INSTRUCTIONS,
         (*create.tools(flows, names, services), *reading, *changes.tools(flows, services)),
-        drain=waiting.drain,
-        configure=names.configure,
+        service=ServiceGroup(names, waiting),
         examples=EXAMPLES,
         documents=documents(*reading),
         completes={"flow": reads.completion(flows)},

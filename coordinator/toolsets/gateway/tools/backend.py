@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import msgspec
 import structlog
 
 from coordinator.errors import ToolFailure
+from coordinator.service import Service, Tasks
 from coordinator.settings import Settings
 from coordinator.store.fleet.leader_lease import LeaderLeases
 from coordinator.store.idempotency import idempotency_key
@@ -31,7 +30,7 @@ REFRESH_SECONDS = 60.0
 """How often a process rereads the tools of downstream servers without a message."""
 
 
-class Backend:
+class Backend(Service):
     """The shared state of the gateway's tools in one process."""
 
     def __init__(self, services: Services) -> None:
@@ -52,7 +51,7 @@ class Backend:
         self.catalogue = Catalogue(settings.gateway, settings.connections)
         """The current catalogue. It is replaced as a whole, never changed."""
         self._started = self._following = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     # --- settings ---------------------------------------------------------------------------------
 
@@ -64,9 +63,9 @@ class Backend:
         self._replace(Catalogue(settings.gateway, settings.connections, self._known))
         if self._started and settings.gateway != before.gateway:
             self._begin()
-            self._spawn(self._audit_event("config.reloaded"), "gateway reload")
+            self._tasks.spawn(self._audit_event("config.reloaded"), "gateway reload")
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Begins to follow changes of downstream servers, if a gateway is configured."""
         self._started = True
         self._begin()
@@ -76,16 +75,14 @@ class Backend:
             return
         self._following = True
         self.listener.start()
-        self._spawn(self._follow_servers(), "gateway servers")
-        self._spawn(self._audit_event("server.initialized"), "gateway start")
+        self._tasks.spawn(self._follow_servers(), "gateway servers")
+        self._tasks.spawn(self._audit_event("server.initialized"), "gateway start")
 
-    async def drain(self) -> None:
+    async def stop(self, deadline: float = 0.0) -> None:
         """Ends waiting calls and all background tasks."""
-        self.waiting.hold(True)
+        await self.waiting.stop()
         await self.listener.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     def _replace(self, catalogue: Catalogue) -> None:
         if self._started:
@@ -140,16 +137,6 @@ class Backend:
             await self.audit.write(OWN_PROJECT, [Event(event, msgspec.json.encode(facts).decode())])
         except ToolFailure as failure:
             _log.warning("an event is not in the gateway's audit", event_type=event, reason=failure.message)
-
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        try:
-            task = asyncio.get_running_loop().create_task(work, name=name)
-        except RuntimeError:
-            # No event loop: this process serves no calls.
-            work.close()
-            return
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _prepared(settings: Settings, servers: Servers) -> Catalogue:

@@ -18,6 +18,7 @@ from typing import Any
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.service import Service, end_tasks
 from coordinator.store import Store, StoreError
 from coordinator.store.fences.known import Fenced
 from coordinator.store.projects.due import DueProjects, Finished, Note
@@ -36,7 +37,7 @@ _NOTED = 200
 """How many projects it notes at a time."""
 
 
-class Expiring:
+class Expiring(Service):
     """Looks after what ends by time, in any project.
 
     Args:
@@ -103,19 +104,15 @@ class Expiring:
         if 0 < ends - now < _PRECISE_MS / 2:
             self._sweep_at(project, ends - now)
 
-    def start(self) -> None:
-        """Begins to look after projects."""
+    async def start(self) -> None:
         # In an empty context, because it may be started by a call.
         self._task = asyncio.create_task(self._run(), name="expiring claims", context=Context())
 
-    def stop(self) -> None:
+    async def stop(self, deadline: float = 0.0) -> None:
         """Leaves the projects to other processes."""
-        if self._task is not None:
-            self._task.cancel()
         for handle in self._precise.values():
             handle.cancel()
-        for task in self._sweeping:
-            task.cancel()
+        await end_tasks(*filter(None, [self._task]), *self._sweeping)
 
     async def _run(self) -> None:
         finished: list[Finished] = []

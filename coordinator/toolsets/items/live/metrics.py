@@ -72,7 +72,6 @@ class ItemMetrics(LeaderTask):
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Takes the settings in force."""
         self._config = schema_config(settings)
 
     async def _look(self) -> None:

@@ -24,6 +24,7 @@ import msgspec
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.service import Service
 from coordinator.store import Store, StoreError
 from coordinator.store.fences.known import Fenced
 from coordinator.store.idempotency import IdempotencyKey
@@ -80,7 +81,7 @@ class _Parked:
             self.woken.set_result(outcome)
 
 
-class Parking:
+class Parking(Service):
     """The parked calls of this process, in any project."""
 
     def __init__(self, store: Store, claims: ClaimStore) -> None:
@@ -184,7 +185,7 @@ class Parking:
         if held:
             self._end_all(_draining())
 
-    async def close(self) -> None:
+    async def stop(self, deadline: float = 0.0) -> None:
         """Stops listening."""
         await self.hold(True)
         await self._subscription.close()

@@ -6,6 +6,7 @@ import dataclasses
 from typing import NamedTuple
 
 from coordinator.prompts import instructions
+from coordinator.service import Functions, ServiceGroup
 from coordinator.settings import Settings
 from coordinator.toolsets.items.contract.examples import EXAMPLES
 from coordinator.toolsets.items.live.expiring import Expiring
@@ -91,11 +92,6 @@ def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolse
         waiting.hold(held)
         await parking.hold(held)
 
-    async def drain() -> None:
-        waiting.hold(True)
-        expiring.stop()
-        await parking.close()
-
     recommending = NextStore(*shared)
     made = (
         *items.tools(ItemStore(*shared), services, expiring),
@@ -117,10 +113,8 @@ def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolse
         INSTRUCTIONS,
         tuple(by_name[name] for name in ORDER),
         people=(items.for_people(by_name["manage_items"]),),
-        start=expiring.start,
-        drain=drain,
+        service=ServiceGroup(Functions(configure=configure), parking, expiring, waiting),
         hold=hold,
-        configure=configure,
         examples=EXAMPLES,
         documents=documents(by_name["query_items"]),
         completes={"item": next_tools.completion(recommending)},

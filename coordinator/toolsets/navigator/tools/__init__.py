@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinator.definitions import Definitions, shared_definitions
+from coordinator.service import Functions
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.navigator.contract.examples import EXAMPLES
 from coordinator.toolsets.navigator.tools import catalogue, navigation
@@ -28,7 +29,7 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         "Workflow navigation",
         INSTRUCTIONS,
         (*navigation.tools(source, secrets), *catalogue.tools(Documents(source))),
-        start=source.start,
+        service=Functions(start=source.start),
         examples=EXAMPLES,
         completes={"procedure": starting_with(lambda: navigation.independent(source.current))},
         offers=lambda: source.newest,

@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from coordinator.definitions import Definitions, Library, LoadedWorkflow, shared_definitions
 from coordinator.errors import ToolFailure
+from coordinator.service import Service
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import auth_mode
 from coordinator.store.signing_keys import SigningKeys
@@ -38,7 +39,7 @@ class Read(NamedTuple, Generic[T]):
     warnings: list[str]
 
 
-class Backend:
+class Backend(Service):
     """The shared state of the sessions' tools in one process.
 
     Args:
@@ -54,6 +55,12 @@ class Backend:
         self.started = monotonic()
         self._secrets = SigningKeys(services.store, settings.signing.keys, settings.signing.key_days)
         self.definitions = definitions or shared_definitions(settings.workflows.sessions)
+
+    async def start(self) -> None:
+        self.definitions.start()
+
+    async def stop(self, deadline: float = 0.0) -> None:
+        await self.waiting.stop()
 
     def configure(self, settings: Settings) -> None:
         """Applies reloaded settings."""
