@@ -62,7 +62,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet worker --redis-url redis://127.0.0.1:6379/0", "fleet worker --data-dir ./data --worker-port 9100"),
     ),
     "run": Command(
-        "coordinator.cli.run.command:app",
+        "coordinator.cli.runners.command:app",
         """Run a command for each work item: an agent's command line, or any script.
 
         The item comes on stdin. Exit code 0 completes it, 75 hands it back, 65 quarantines it, 126 and 127 stop the
@@ -77,7 +77,7 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "run gc": Command(
-        "coordinator.cli.run.gc:gc",
+        "coordinator.cli.runners.gc:gc",
         """Remove worktrees and branches of attempts, and say why others are kept.
 
         A worktree goes if no file or commit in it would be lost, and nobody works in it; a branch, if its base has its

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.run.flags import Items, Limits, given, options_of
+from coordinator.cli.runners.flags import Items, Limits, given, options_of
 from tests.deploy.chart import RENDERED_HERE, Rendered, check, newest, render
 
 pytestmark = pytest.mark.skipif(not RENDERED_HERE, reason="helm-python-sdk has no wheel for this platform")

@@ -26,7 +26,7 @@ print(*(metric.name for metric in declared() if metric.starts_in == "{}"))
 PROCESSES = {
     "frontend": "coordinator.processes.frontend",
     "worker": "workers.process, workers.run_kinds",
-    "runner": "coordinator.cli.run.command",
+    "runner": "coordinator.cli.runners.command",
 }
 
 

@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from coordinator.cli.run.command import say
+from coordinator.cli.runners.command import say
 from coordinator.client import Fleet
 from coordinator.runner.loop import Runner
 from coordinator.runner.options import Options

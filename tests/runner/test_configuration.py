@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from coordinator.cli.run.flags import options_of
+from coordinator.cli.runners.flags import options_of
 from coordinator.runner.workspaces import Repository, Worktrees
 from tests.runner.repositories import Place, failure
 

@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.cli import run as fleet
 from coordinator.cli.exits import CommandFailed
-from coordinator.cli.run.flags import options_of, workspaces_of
+from coordinator.cli.runners.flags import options_of, workspaces_of
 from coordinator.runner.protocols import WorkspaceFailed
 from coordinator.runner.workspaces import Directories, Hooks, Worktrees
 from tests.runner.repositories import Place, failure

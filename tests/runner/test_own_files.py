@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli.run.flags import options_of, workspaces_of
+from coordinator.cli.runners.flags import options_of, workspaces_of
 from coordinator.client import Fleet
 from coordinator.runner.workspaces import Directories
 from coordinator.runner.workspaces.own_files import changed_since

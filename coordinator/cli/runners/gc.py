@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.run.flags import state_of
+from coordinator.cli.runners.flags import state_of
 from coordinator.cli.terminal import print_json
 from coordinator.runner.environment import environment_of
 from coordinator.runner.workspaces import Finding, GitFailed, Repository, collect

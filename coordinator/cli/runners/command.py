@@ -21,8 +21,8 @@ from coordinator.cli.commands import COMMANDS
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit, UnknownOption
 from coordinator.cli.refusals import as_typed
-from coordinator.cli.run.flags import How, Items, Limits, Where, given, options_of, workspaces_of
-from coordinator.cli.run.metrics import Page, measured
+from coordinator.cli.runners.flags import How, Items, Limits, Where, given, options_of, workspaces_of
+from coordinator.cli.runners.metrics import Page, measured
 from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Unavailable
 from coordinator.client.retries import Retryable
 from coordinator.runner.commands import CannotStart
@@ -198,4 +198,4 @@ def say(line: str) -> None:
 
 app = App(name="run", help_format="plaintext", **COMMANDS["run"].page)
 app.default(run)
-app.command("coordinator.cli.run.gc:gc", name="gc", **COMMANDS["run gc"].page)
+app.command("coordinator.cli.runners.gc:gc", name="gc", **COMMANDS["run gc"].page)

@@ -15,7 +15,7 @@ from cyclopts import Group, Parameter
 
 from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.run.metrics import metrics_directories
+from coordinator.cli.runners.metrics import metrics_directories
 from coordinator.runner.commands import CannotStart
 from coordinator.runner.environment import NAME, absolute, environment_of
 from coordinator.runner.options import PLACES, Options, Selection, unknown_place
