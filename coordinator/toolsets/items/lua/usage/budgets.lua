@@ -185,7 +185,9 @@ end
 
 -- The spent budget that keeps an agent from an item (nil: from any item); nil if there is none.
 function budgets.against(run, id, agent)
-  return of_item(run, id) or run.settings.b and budgets.of_caller(run, agent) or nil
+  local own = run[budgets]
+  local some = id and (not run.absent[run.keys.spent_budgets] or own and own.any_spent) -- the latter by this call
+  return some and of_item(run, id) or run.settings.b and budgets.of_caller(run, agent) or nil
 end
 
 -- A refused claim, as replies show it.
