@@ -15,7 +15,7 @@ from coordinator.cli.refusals import as_typed
 from coordinator.cli.stores import with_store
 from coordinator.cli.terminal import user
 from coordinator.errors import ToolFailure
-from coordinator.operations import Act, Operator, Result, given_reason, record
+from coordinator.operations import Act, ActResult, Operator, given_reason, record
 from coordinator.projects.errors import BadFile, NotPossible, ProjectProblem
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
@@ -63,15 +63,15 @@ async def recorded(by: Operator, act: Act, do: Callable[[], Awaitable[str]]) -> 
     """
     problem: ProjectProblem | CommandFailed | None = None
 
-    async def outcome() -> Result:
+    async def outcome() -> ActResult:
         nonlocal problem
         try:
-            return Result("allowed", await do())
+            return ActResult("allowed", await do())
         except (ProjectProblem, CommandFailed) as error:
             problem = error
             code = "the file is wrong" if isinstance(error, BadFile) else None
             refused = error.code is Exit.USAGE if isinstance(error, CommandFailed) else isinstance(error, NotPossible)
-            return Result("refused" if refused else "failed", str(error), code=code)
+            return ActResult("refused" if refused else "failed", str(error), code=code)
 
     result = await record(by, act, outcome)
     if problem is not None:

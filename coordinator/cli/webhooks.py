@@ -17,7 +17,7 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import print_json
 from coordinator.errors import that_exist
-from coordinator.operations import Act, Result, record
+from coordinator.operations import Act, ActResult, record
 from coordinator.settings import LoadedSettings
 from coordinator.settings.sections.webhooks import Webhook
 from coordinator.store import Store
@@ -110,14 +110,14 @@ def rotate(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> None
     one = _named(loaded, name)
     given = _secret(name, one)
 
-    async def write(store: Store) -> Result:
+    async def write(store: Store) -> ActResult:
         records = WebhookRecords(store)
         (record,) = await records.read([name])
         held = signing.in_force(given, record.sealed, record.earlier, record.now)
         fresh = signing.rotated(given, held, record.now)
         if await records.rotate(name, one.project, record.sealed, fresh.sealed, fresh.earlier):
-            return Result("allowed", facts=fresh.secret)
-        return Result("refused", "it was given another secret at the same moment: try again")
+            return ActResult("allowed", facts=fresh.secret)
+        return ActResult("refused", "it was given another secret at the same moment: try again")
 
     result = acting(loaded, reason, lambda by: record(by, _act("rotate", name, one), lambda: write(by.store)))
     if not result.done:
@@ -150,9 +150,9 @@ def _switched(loaded: LoadedSettings, name: str, status: Literal["active", "paus
     """Pauses a webhook, or lets it go on; returns its state before."""
     one = _named(loaded, name)
 
-    async def switch(store: Store) -> Result:
+    async def switch(store: Store) -> ActResult:
         before = await WebhookRecords(store).switch(name, one.project, status)
-        return Result("allowed", f"it was {before.state} before", before.state)
+        return ActResult("allowed", f"it was {before.state} before", before.state)
 
     act = _act("pause" if status == "paused" else "resume", name, one)
     return str(acting(loaded, reason, lambda by: record(by, act, lambda: switch(by.store))).facts)

@@ -14,7 +14,7 @@ import msgspec
 from coordinator.client.core import Core
 from coordinator.client.errors import ClaimLost, FleetError, JobStopped, Refused, Unavailable, error_of
 from coordinator.client.metering import Meter, Told, checked, taken
-from coordinator.client.renewals import Claim, now
+from coordinator.client.renewals import KeptClaim, now
 from coordinator.units import demands
 
 Outcome = Literal["done", "failed", "gave_up", "hopeless", "handed_back", "blocked", "asked", "lost"]
@@ -69,7 +69,7 @@ class Job:
         self,
         core: Core,
         granted: Mapping[str, Any],
-        claim: Callable[[Job], Claim],
+        claim: Callable[[Job], KeptClaim],
         freed: Callable[[Job], None],
         raises: bool,
     ) -> None:

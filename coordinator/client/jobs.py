@@ -18,7 +18,7 @@ from coordinator.client.core import Core
 from coordinator.client.errors import FleetError, Unavailable
 from coordinator.client.held_back import counted, described
 from coordinator.client.job import RELEASE_SECONDS, UNANSWERED, Job
-from coordinator.client.renewals import Claim, now
+from coordinator.client.renewals import KeptClaim, now
 
 T = TypeVar("T")
 IDLE_SECONDS = 0.2
@@ -353,12 +353,12 @@ class Jobs:
         else:
             self._core.background(self._slots.recall(slot)).add_done_callback(lambda _: self._slots.give(slot))
 
-    def _keep(self, job: Job, sent: float) -> Claim:
+    def _keep(self, job: Job, sent: float) -> KeptClaim:
         loop, core = asyncio.get_running_loop(), self._core
         wire, actor = (core.url, core.token, core.project), core.actor(job.agent) or {}
         lost = partial(_tell, loop, job.interrupt)
         stop = partial(_tell, loop, partial(self._stopped, job))
-        claim = Claim(wire, actor, job.id, job.fence, self._ttl, sent, self._grace, lost, stop)
+        claim = KeptClaim(wire, actor, job.id, job.fence, self._ttl, sent, self._grace, lost, stop)
         if (moment := now()) - sent > self._ttl / 4:
             # It was granted at some time during a long wait: what is left of it is known when it has been renewed.
             claim.placed(moment)

@@ -39,7 +39,7 @@ def now() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-class Claim:
+class KeptClaim:
     """A claim that is kept.
 
     Args:
@@ -98,7 +98,7 @@ class Keeper:
     def __init__(self) -> None:
         self._users = 0
         self._lock = threading.Lock()
-        self._claims: set[Claim] = set()
+        self._claims: set[KeptClaim] = set()
         self._wires: dict[tuple[str, str, str], Wire] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._looks_at = 0.0
@@ -135,19 +135,19 @@ class Keeper:
         """In a child process: the thread is not there, and nobody may be about to hire it."""
         cls._one, cls._hiring = None, threading.Lock()
 
-    def keep(self, claim: Claim) -> None:
+    def keep(self, claim: KeptClaim) -> None:
         """Renews this claim from now on. Cheap: the thread is woken only if it would look too late."""
         with self._lock:
             self._claims.add(claim)
         if claim.due < self._looks_at:
             self._poke()
 
-    def renew_soon(self, claim: Claim) -> None:
+    def renew_soon(self, claim: KeptClaim) -> None:
         """Renews it at once, for what the answer may say."""
         claim.due = now()
         self._poke()
 
-    def forget(self, claim: Claim) -> None:
+    def forget(self, claim: KeptClaim) -> None:
         """Renews it no more; an answer that is under way is ignored."""
         with self._lock:
             self._claims.discard(claim)
@@ -197,7 +197,7 @@ class Keeper:
         if self._wake is not None:
             self._wake.set()
 
-    async def _renew(self, claim: Claim) -> None:
+    async def _renew(self, claim: KeptClaim) -> None:
         """Asks until there is an answer, or until the deadline."""
         try:
             pause = min(0.1, claim.ttl / 30)
@@ -225,7 +225,7 @@ class Keeper:
         finally:
             claim.renewing = False
 
-    async def _ask(self, claim: Claim, seconds: float) -> dict[str, Any]:
+    async def _ask(self, claim: KeptClaim, seconds: float) -> dict[str, Any]:
         wire = self._wires.get(claim.wire)
         if wire is None:
             wire = self._wires[claim.wire] = Wire(*claim.wire)
@@ -235,7 +235,7 @@ class Keeper:
         result: dict[str, Any] = answer["claimResults"][0]
         return result
 
-    def _lose(self, claim: Claim, why: str) -> None:
+    def _lose(self, claim: KeptClaim, why: str) -> None:
         with self._lock:
             if claim not in self._claims:
                 return
@@ -246,5 +246,5 @@ class Keeper:
 os.register_at_fork(after_in_child=Keeper.forget_parent)
 
 
-def _deadline(claim: Claim) -> float:
+def _deadline(claim: KeptClaim) -> float:
     return claim.deadline

@@ -27,7 +27,7 @@ HEADERS: tuple[Header, ...] = (
 _NO_STORE: Header = (b"cache-control", b"no-store")
 
 
-class Answer(NamedTuple):
+class PageAnswer(NamedTuple):
     status: int
     type: bytes
     body: bytes
@@ -36,20 +36,20 @@ class Answer(NamedTuple):
     """The body compressed by gzip, if that is known."""
 
 
-def page(html: str, status: int = 200, *headers: Header) -> Answer:
-    return Answer(status, HTML + b"; charset=utf-8", html.encode(), (_NO_STORE, *headers))
+def page(html: str, status: int = 200, *headers: Header) -> PageAnswer:
+    return PageAnswer(status, HTML + b"; charset=utf-8", html.encode(), (_NO_STORE, *headers))
 
 
-def data(body: bytes, status: int = 200, *headers: Header) -> Answer:
-    return Answer(status, JSON, body, (_NO_STORE, *headers))
+def data(body: bytes, status: int = 200, *headers: Header) -> PageAnswer:
+    return PageAnswer(status, JSON, body, (_NO_STORE, *headers))
 
 
-def redirect(path: str, *headers: Header) -> Answer:
+def redirect(path: str, *headers: Header) -> PageAnswer:
     """To another page; ``path`` is a path of the console, or an address made by us."""
-    return Answer(303, b"", b"", (_NO_STORE, (b"location", path.encode()), *headers))
+    return PageAnswer(303, b"", b"", (_NO_STORE, (b"location", path.encode()), *headers))
 
 
-async def send_answer(send: Send, answer: Answer, request: list[Header]) -> None:
+async def send_answer(send: Send, answer: PageAnswer, request: list[Header]) -> None:
     """Sends an answer to a request with these headers, compressed if that is worth while."""
     body, headers = answer.body, [*answer.headers]
     if len(body) >= SMALLEST:

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from coordinator.console.acts.actions import API, MAX_BODY, Actions
-from coordinator.console.answers import HEADERS, Answer, data, page, redirect, send_answer
+from coordinator.console.answers import HEADERS, PageAnswer, data, page, redirect, send_answer
 from coordinator.console.assets import Assets
 from coordinator.console.frame import PLAIN, frame, modules_of, problem
 from coordinator.console.graphs.layouts import Layouts
@@ -27,7 +27,7 @@ from coordinator.console.signin.oauth import OAuthClient
 from coordinator.console.signin.page import SignIn, signin_path
 from coordinator.console.signin.sessions import Sessions
 from coordinator.console.signin.tickets import PATH as SIGN_IN
-from coordinator.console.view import Asked, Rendered, path_of
+from coordinator.console.view import Rendered, Visit, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import NAVIGATION, VIEWS, needs
 from coordinator.errors import ToolFailure, invalid
@@ -106,7 +106,7 @@ class Console(Service):
         """Answers a request whose head was checked."""
         asset = self._assets.find(scope["path"])
         if asset is not None:
-            answer = Answer(200, asset.type, asset.body, (_IMMUTABLE,), asset.compressed)
+            answer = PageAnswer(200, asset.type, asset.body, (_IMMUTABLE,), asset.compressed)
             await send_answer(send, answer, scope["headers"])
             return
         viewer: Viewer | None = None
@@ -120,7 +120,7 @@ class Console(Service):
 
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, head: Mapping[bytes, bytes], viewer: Viewer | None
-    ) -> Answer | None:
+    ) -> PageAnswer | None:
         """The answer; None: it was sent already."""
         path, method = scope["path"], scope["method"]
         check_site(method, head)
@@ -155,7 +155,7 @@ class Console(Service):
             raise ToolFailure("permission_denied", view.refusal)
         known = {key: query[key] for key in (*view.query, "offset") if key in query}
         places, listed = self._places(head), self._endpoints.projects
-        asked = Asked(viewer, view, project, match["id"] or "", known, self._reads, self._layouts, places, listed)
+        asked = Visit(viewer, view, project, match["id"] or "", known, self._reads, self._layouts, places, listed)
         if match["region"] is not None:
             if match["region"] not in view.regions:
                 raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such part of a page")
@@ -164,7 +164,7 @@ class Console(Service):
 
     async def _change(
         self, scope: Scope, receive: Receive, head: Mapping[bytes, bytes], viewer: Viewer, project: str, path: str
-    ) -> Answer:
+    ) -> PageAnswer:
         if scope["method"] != "POST":
             return data(b"", 405, (b"allow", b"POST"))
         check_write(head)
@@ -172,32 +172,32 @@ class Console(Service):
             raise ToolFailure("permission_denied", "you may act in some projects only: name one of them")
         return await self._actions.answer(viewer, project, path, await self._bodies.read(receive))
 
-    async def _page(self, asked: Asked) -> Answer:
+    async def _page(self, visit: Visit) -> PageAnswer:
         # The position is read first, so that what happens while the page is made is told to it.
-        position = await self._live.position(asked.project) if asked.project else ""
-        asked = replace(asked, at=position)
-        names = list(asked.view.regions)
-        counting = [replace(asked, view=needs.VIEW, id="", query={})] if position else []
-        wanted = [*((asked, name) for name in names), *((one, needs.COUNT) for one in counting)]
+        position = await self._live.position(visit.project) if visit.project else ""
+        visit = replace(visit, at=position)
+        names = list(visit.view.regions)
+        counting = [replace(visit, view=needs.VIEW, id="", query={})] if position else []
+        wanted = [*((visit, name) for name in names), *((one, needs.COUNT) for one in counting)]
         found = await asyncio.gather(*(self._rendered(one, name) for one, name in wanted))
-        body = await asked.view.body(asked, dict(zip(names, found, strict=False)))
+        body = await visit.view.body(visit, dict(zip(names, found, strict=False)))
         count = [needs.element(one, found[-1]) for one in counting]
-        return page(frame(asked, body, self._assets, position, count))
+        return page(frame(visit, body, self._assets, position, count))
 
-    async def _rendered(self, asked: Asked, name: str) -> Rendered:
+    async def _rendered(self, visit: Visit, name: str) -> Rendered:
         """A region, read after a position of the feed; tabs that are at the same position share it."""
-        region = asked.view.regions[name]
-        viewer = asked.viewer
+        region = visit.view.regions[name]
+        viewer = visit.viewer
         who: Any = viewer.caller if region.personal else (viewer.readable(), viewer.sees_holders)
-        key = asked.view.name, name, asked.project, asked.id, tuple(sorted(asked.query.items())), who, asked.at
+        key = visit.view.name, name, visit.project, visit.id, tuple(sorted(visit.query.items())), who, visit.at
 
         async def make() -> Rendered:
-            return region.render(await region.load(asked))
+            return region.render(await region.load(visit))
 
         return await self._reads.shared(key, make)
 
-    async def _region(self, asked: Asked, name: str, head: Mapping[bytes, bytes]) -> Answer:
-        found = await self._rendered(replace(asked, at=head.get(b"fleet-at", b"")[:80].decode("latin-1")), name)
+    async def _region(self, visit: Visit, name: str, head: Mapping[bytes, bytes]) -> PageAnswer:
+        found = await self._rendered(replace(visit, at=head.get(b"fleet-at", b"")[:80].decode("latin-1")), name)
         have = set(head.get(b"fleet-have", b"").decode("latin-1").split(","))
         rows = [row[:2] if row.digest in have else row for row in found.rows]
         told = {"rows": rows, "total": found.total, "offset": found.offset, "more": found.more}
@@ -205,7 +205,9 @@ class Console(Service):
         # msgspec encodes no subclass of str (Markup).
         return data(msgspec.json.encode({**told, "now": int(time.time() * 1000)}, enc_hook=str.__str__))
 
-    def _failed(self, scope: Scope, head: Mapping[bytes, bytes], failure: ToolFailure, viewer: Viewer | None) -> Answer:
+    def _failed(
+        self, scope: Scope, head: Mapping[bytes, bytes], failure: ToolFailure, viewer: Viewer | None
+    ) -> PageAnswer:
         """The answer to a request that failed: a page for people, JSON for scripts."""
         status = _STATUS.get(failure.code, 503 if failure.kind in ("shedding", "transient") else 400)
         more: list[Header] = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import htpy
 from htpy import Node, code, div, h2, li, ol, p
 
-from coordinator.console.view import Asked, path_of
+from coordinator.console.view import Visit, path_of
 from coordinator.store.keys import DEFAULT_PROJECT
 
 
-def first_steps(asked: Asked) -> Node:
+def first_steps(visit: Visit) -> Node:
     """The first commands, with the addresses of this fleet."""
-    project, places = asked.project, asked.places
+    project, places = visit.project, visit.places
     elsewhere = project != DEFAULT_PROJECT
     endpoint = places[0].url if places else "/mcp"
     if elsewhere:

@@ -13,7 +13,7 @@ from coordinator.console.assets import Assets
 from coordinator.console.keyboard import dialogs
 from coordinator.console.parts import SPRITE, icon, plain, sentence, short
 from coordinator.console.signin.tickets import PATH
-from coordinator.console.view import Asked, View, path_of
+from coordinator.console.view import View, Visit, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import NAVIGATION
 from coordinator.console.views.needs import APPROVALS
@@ -28,34 +28,34 @@ def modules_of(view: View | None = None) -> tuple[str, ...]:
     return (*PLAIN, *(() if view is None else view.modules), "keys.js")
 
 
-def frame(asked: Asked, content: Node, assets: Assets, position: str, needs: Node) -> str:
+def frame(visit: Visit, content: Node, assets: Assets, position: str, needs: Node) -> str:
     """A whole page.
 
     Args:
         position: of the project's feed, before anything of the page was read; empty: the page is about no project.
         needs: how much waits for a person, shown with the page where it can be answered.
     """
-    view, project = asked.view, asked.project or _came_from(asked)
+    view, project = visit.view, visit.project or _came_from(visit)
     live = {"data_live": path_of("live", project), "data_position": position} if position else {}
     return _document(
-        f"{view.title} {short(asked.id)} - {project or 'fleet'}",
+        f"{view.title} {short(visit.id)} - {project or 'fleet'}",
         assets,
         [
-            _header(asked.viewer, project, bool(view.regions), view),
-            _navigation(asked, project, needs),
+            _header(visit.viewer, project, bool(view.regions), view),
+            _navigation(visit, project, needs),
             main(id="main", tabindex="-1", data_view=view.name, **live)[
                 h1(".title")[view.title] if view.titled else None, content
             ],
         ],
         modules_of(view),
-        [dialogs(asked.viewer, project), action_dialogs() if MODULE in view.modules else None],
+        [dialogs(visit.viewer, project), action_dialogs() if MODULE in view.modules else None],
     )
 
 
-def _came_from(asked: Asked) -> str:
+def _came_from(visit: Visit) -> str:
     """The project that a visitor of a page about none has come from, so that they find back."""
-    project = asked.query.get("project", "")
-    return project if PROJECT.fullmatch(project) and asked.viewer.sees(project) else ""
+    project = visit.query.get("project", "")
+    return project if PROJECT.fullmatch(project) and visit.viewer.sees(project) else ""
 
 
 def problem(viewer: Viewer | None, assets: Assets, name: str, message: str, *, again: bool = False) -> str:
@@ -136,15 +136,15 @@ def _swatch(project: str) -> Node:
     return htpy.svg(".swatch", aria_hidden="true", viewBox="0 0 10 10")[shown]
 
 
-def _navigation(asked: Asked, project: str, needs: Node) -> Node:
+def _navigation(visit: Visit, project: str, needs: Node) -> Node:
     of = f"?project={project}" if project else ""
-    opened = project or asked.viewer.first_project(asked.listed)
+    opened = project or visit.viewer.first_project(visit.listed)
 
     def entry(view: View, key: str) -> Node:
-        if not view.open_to(asked.viewer):
+        if not view.open_to(visit.viewer):
             return None
         path = path_of(view.name, opened) if view.of_project else path_of(view.name) + of
-        current = "page" if view is asked.view else None
+        current = "page" if view is visit.view else None
         count = needs if view.name == APPROVALS else None
         return li[a(href=path, aria_current=current, data_go=key)[icon(view.name), span[view.title], count]]
 

@@ -10,7 +10,7 @@ import htpy
 import msgspec
 from htpy import Node, a, code, span, time
 
-from coordinator.console.view import Asked, path_of
+from coordinator.console.view import Visit, path_of
 
 _PATHS = {
     # Each on a grid of 16, drawn with lines of 1.5.
@@ -101,9 +101,9 @@ def agent_link(project: str, agent: str) -> Node:
     return a(".agent", href=path_of("agents", project) + f"?agent={quote(agent, safe='')}")[plain(agent)]
 
 
-def holder_link(asked: Asked, agent: str) -> Node:
+def holder_link(visit: Visit, agent: str) -> Node:
     """A link to the agent that holds an item, if the viewer may see which one that is."""
-    return agent_link(asked.project, agent) if asked.viewer.sees_holders else span(".dim")["an agent"]
+    return agent_link(visit.project, agent) if visit.viewer.sees_holders else span(".dim")["an agent"]
 
 
 def item_id(id: str) -> Node:

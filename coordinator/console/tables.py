@@ -8,13 +8,13 @@ import htpy
 from htpy import Element, Node, a, div, h2, nav, section, span, table, tbody, td, th, thead, tr
 
 from coordinator.console.parts import number
-from coordinator.console.view import MOST_ROWS, Asked, Rendered, region_element, region_head
+from coordinator.console.view import MOST_ROWS, Rendered, Visit, region_element, region_head
 
 
 def region_table(
-    asked: Asked,
+    visit: Visit,
     name: str,
-    found: Mapping[str, Rendered],
+    regions: Mapping[str, Rendered],
     columns: Sequence[str],
     empty: Node,
     numbers: Sequence[str] = (),
@@ -26,18 +26,18 @@ def region_table(
     """
     heads = [th(scope="col", class_="number" if one in numbers else None)[one] for one in columns]
     return [
-        table(".stack")[thead[tr[heads]], region_element(asked, name, found, tbody)],
-        div(".empty", data_empty_of=name, hidden=bool(found[name].rows))[
-            ["The list ends before this place. ", a(href=asked.url(offset=None))["Go to its beginning"]]
-            if asked.offset
+        table(".stack")[thead[tr[heads]], region_element(visit, name, regions, tbody)],
+        div(".empty", data_empty_of=name, hidden=bool(regions[name].rows))[
+            ["The list ends before this place. ", a(href=visit.url(offset=None))["Go to its beginning"]]
+            if visit.offset
             else empty
         ],
     ]
 
 
 def table_part(
-    asked: Asked,
-    found: Mapping[str, Rendered],
+    visit: Visit,
+    regions: Mapping[str, Rendered],
     name: str,
     title: str,
     columns: Sequence[str],
@@ -46,14 +46,14 @@ def table_part(
 ) -> Node:
     """A part of a page with a heading, what is said about a region, and the region as ``region_table`` shows it."""
     return section(".fleet-part", aria_labelledby=f"of-{name}")[
-        h2(id=f"of-{name}")[title, " ", region_head(name, found)],
-        region_table(asked, name, found, columns, empty, numbers),
+        h2(id=f"of-{name}")[title, " ", region_head(name, regions)],
+        region_table(visit, name, regions, columns, empty, numbers),
     ]
 
 
-def search_form(asked: Asked, name: str, hint: str, kept: Mapping[str, str | None], before: Node = None) -> Node:
+def search_form(visit: Visit, name: str, hint: str, kept: Mapping[str, str | None], before: Node = None) -> Node:
     """A field in which people say what a list is to show, a parameter of the query; ``kept`` are further ones."""
-    value = asked.query.get(name) or None
+    value = visit.query.get(name) or None
     return htpy.form(".filters", method="get", role="search")[
         before,
         (htpy.input(type="hidden", name=key, value=one) for key, one in kept.items() if one),
@@ -67,14 +67,14 @@ def cell(name: str, classes: str = "") -> Element:
     return td(classes, data_label=name) if classes else td(data_label=name)
 
 
-def choices(asked: Asked, parameter: str, options: Mapping[str, str], default: str) -> Node:
+def choices(visit: Visit, parameter: str, options: Mapping[str, str], default: str) -> Node:
     """Links that choose one of several lists (value -> text), by a parameter of the query."""
-    given = asked.query.get(parameter, "")
+    given = visit.query.get(parameter, "")
     chosen = given if given in options else default
     return nav(".choices", aria_label="Lists")[
         (
             a(
-                href=asked.url(**{parameter: value if value != default else None, "offset": None}),
+                href=visit.url(**{parameter: value if value != default else None, "offset": None}),
                 aria_current="true" if value == chosen else None,
             )[text]
             for value, text in options.items()
@@ -82,14 +82,14 @@ def choices(asked: Asked, parameter: str, options: Mapping[str, str], default: s
     ]
 
 
-def pager(asked: Asked, shown: int, total: int, more: bool = False) -> Node:
+def pager(visit: Visit, shown: int, total: int, more: bool = False) -> Node:
     """Which rows of a list are shown, and links to those before and after; nothing if that is all."""
-    offset = asked.offset
+    offset = visit.offset
     if not offset and shown >= total and not more:
         return None
     before, after = max(0, offset - MOST_ROWS), offset + MOST_ROWS
     return nav(".pager", aria_label="Pages")[
         span[f"{number(offset + 1)}-{number(offset + shown)} of {number(total, more)}" if shown else None],
-        a(rel="prev", href=asked.url(offset=str(before or "")))["previous"] if offset else None,
-        a(rel="next", href=asked.url(offset=str(after)))["next"] if after < total else None,
+        a(rel="prev", href=visit.url(offset=str(before or "")))["previous"] if offset else None,
+        a(rel="next", href=visit.url(offset=str(after)))["next"] if after < total else None,
     ]

@@ -32,7 +32,7 @@ MOST_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Visit:
     """A request for a page or a region of it."""
 
     viewer: Viewer
@@ -139,7 +139,7 @@ class Region:
         own: whether only events about the id in the page's path can change it.
     """
 
-    load: Callable[[Asked], Awaitable[Rows]]
+    load: Callable[[Visit], Awaitable[Rows]]
     watch: tuple[str, ...] = ()
     row: Element = htpy.li
     seconds: int = 0
@@ -180,7 +180,7 @@ class View:
 
     name: str
     title: str
-    body: Callable[[Asked, Mapping[str, Rendered]], Awaitable[Node]]
+    body: Callable[[Visit, Mapping[str, Rendered]], Awaitable[Node]]
     regions: Mapping[str, Region] = field(default_factory=dict)
     of_project: bool = True
     needs: tuple[str, ...] = ()
@@ -201,21 +201,21 @@ class View:
 
 
 def region_element(
-    asked: Asked, name: str, rendered: Mapping[str, Rendered], container: Element, empty: Node = None, **attributes: str
+    visit: Visit, name: str, rendered: Mapping[str, Rendered], container: Element, empty: Node = None, **attributes: str
 ) -> Node:
     """A region in its element, with attributes as htpy spells them; ``empty`` is shown while it has no rows."""
-    region, found = asked.view.regions[name], rendered[name]
-    query = urlencode({key: value for key, value in asked.query.items() if value})
+    region, found = visit.view.regions[name], rendered[name]
+    query = urlencode({key: value for key, value in visit.query.items() if value})
     return [
         htpy.button(".news", type="button", hidden=True) if region.height else None,
         container(
             **attributes,
             data_region=name,
-            data_src=f"{asked.path}/~{name}" + (f"?{query}" if query else ""),
+            data_src=f"{visit.path}/~{name}" + (f"?{query}" if query else ""),
             data_watch=" ".join(region.watch) or None,
             data_seconds=str(region.seconds) if region.seconds else None,
             data_height=str(region.height) if region.height else None,
-            data_own=asked.id if region.own else None,
+            data_own=visit.id if region.own else None,
             data_again=str(found.again) if found.again else None,
             data_total=str(found.total),
             data_offset=str(found.offset),

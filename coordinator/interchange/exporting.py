@@ -10,7 +10,7 @@ import msgspec
 from coordinator.client import Fleet, FleetError
 from coordinator.client.plans.fields import MARKS
 from coordinator.interchange.identity import HOLD, IDENTITY, external_of, source_tag, sources_of
-from coordinator.interchange.model import Record, State
+from coordinator.interchange.model import SourceRecord, State
 from coordinator.interchange.side_by_side import side_by_side
 
 PAGE = 200
@@ -33,11 +33,11 @@ async def search(fleet: Fleet, filters: Mapping[str, Any]) -> AsyncIterator[dict
             return
 
 
-async def read_project(fleet: Fleet, source: str) -> list[Record]:
+async def read_project(fleet: Fleet, source: str) -> list[SourceRecord]:
     """All items, oldest first; ids are UUIDs, or of items that came from this source those that they have there."""
     found = [one["id"] async for one in search(fleet, {})]
 
-    async def read(id: str) -> tuple[Record, list[dict[str, Any]]] | None:
+    async def read(id: str) -> tuple[SourceRecord, list[dict[str, Any]]] | None:
         try:
             item = await fleet.call("query_items", {"operation": "get", "id": id})
             notes = await fleet.call("query_notes", {"operation": "list", "itemId": id})
@@ -66,7 +66,7 @@ async def edges_of(fleet: Fleet, id: str) -> list[dict[str, Any]]:
             return found
 
 
-def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -> Record:
+def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -> SourceRecord:
     properties = msgspec.json.decode(item.get("properties") or "{}")
     name = external_of(properties, source).get("id") or item["id"]
     origins = {one: external_of(properties, one).get("id") for one in sources_of(properties)}
@@ -76,7 +76,7 @@ def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -
     state: State | None = "in-progress" if label == "in-progress" else None
     if terminal:
         state = "cancelled" if label == "cancelled" else "done"
-    return Record(
+    return SourceRecord(
         name,
         item["title"],
         item.get("description", ""),
@@ -99,7 +99,7 @@ def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -
     )
 
 
-def _link(one: Record, edges: list[dict[str, Any]], names: Mapping[str, str]) -> None:
+def _link(one: SourceRecord, edges: list[dict[str, Any]], names: Mapping[str, str]) -> None:
     """Names parent, blockers and related items as the export does."""
     one.parent = names.get(one.parent) if one.parent is not None else None
     for edge in edges:

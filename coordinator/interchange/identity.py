@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from coordinator.interchange.mapping import tag
-from coordinator.interchange.model import Record
+from coordinator.interchange.model import SourceRecord
 
 _DIGITS = 16
 _SEEN_DIGITS = 8
@@ -35,7 +35,7 @@ def item_tag(source: str, id: str) -> str:
     return f"x-{hashlib.sha256(name).hexdigest()[:_DIGITS]}"
 
 
-def seen_of(record: Record) -> dict[str, str]:
+def seen_of(record: SourceRecord) -> dict[str, str]:
     """A digest of each field that is not empty, as the source has it."""
     seen = {}
     for name in FIELDS:
@@ -46,7 +46,7 @@ def seen_of(record: Record) -> dict[str, str]:
     return seen
 
 
-def external(properties: Mapping[str, Any], record: Record, source: str, *, finished: bool) -> dict[str, Any]:
+def external(properties: Mapping[str, Any], record: SourceRecord, source: str, *, finished: bool) -> dict[str, Any]:
     """The properties of an item with what they say about a source, in ``external``, by its name.
 
     Args:

@@ -17,7 +17,7 @@ from coordinator.client import Fleet, FleetError
 from coordinator.interchange.exporting import edges_of, search
 from coordinator.interchange.identity import FIELDS, HOLD, Known, external, external_of, item_tag, seen_of, source_tag
 from coordinator.interchange.lock import find_marker, locked
-from coordinator.interchange.model import Record, label_of
+from coordinator.interchange.model import SourceRecord, label_of
 from coordinator.interchange.register import read_register, write_register
 from coordinator.interchange.rehearsal import Rehearsal
 from coordinator.interchange.side_by_side import side_by_side
@@ -35,7 +35,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LABELS = {"in-progress": "in-progress", "blocked": "blocked", "done": "done", "cancelled": "cancelled"}
 
 
-class Report(Struct):
+class ImportReport(Struct):
     """What an import has done, or would do."""
 
     created: int = 0
@@ -80,9 +80,9 @@ class Import:
         """By id of the source: what is here already."""
         self._ids: dict[str, str] = {}
         """By id of the source: the UUID of each item."""
-        self.report = Report()
+        self.report = ImportReport()
 
-    async def run(self, records: Sequence[Record]) -> Report:
+    async def run(self, records: Sequence[SourceRecord]) -> ImportReport:
         """Imports shaped records. Raises ImportProblem if another import took over."""
         if self._dry_run:
             marker = await find_marker(self._fleet, self._source)
@@ -95,7 +95,7 @@ class Import:
             await write_register(self._fleet, marker, self._ids)
         return self.report
 
-    async def _bring(self, records: Sequence[Record], register: Mapping[str, str]) -> None:
+    async def _bring(self, records: Sequence[SourceRecord], register: Mapping[str, str]) -> None:
         await self._look(records, register)
         new = [one for one in records if one.id not in self._known]
         old = [one for one in records if one.id in self._known]
@@ -117,7 +117,7 @@ class Import:
 
     # --- what is here ---------------------------------------------------------------------------
 
-    async def _look(self, records: Sequence[Record], register: Mapping[str, str]) -> None:
+    async def _look(self, records: Sequence[SourceRecord], register: Mapping[str, str]) -> None:
         """Finds what is here already (in ``register``, by id of the source, after the last import), and compares."""
         mine = {"tags": self._tag}
         held = {item["id"] async for item in search(self._fleet, {**mine, "claimStatus": "claimed"})}
@@ -166,12 +166,12 @@ class Import:
 
     # --- new items ------------------------------------------------------------------------------
 
-    async def _create(self, records: Sequence[Record]) -> None:
+    async def _create(self, records: Sequence[SourceRecord]) -> None:
         left = [one for one in records if one.parent is not None and one.parent not in self._ids]
         self.report.refused += [f"{label_of(one.title, one.id)}: what it is part of was refused" for one in left]
         specs = [(one, self._spec(one)) for one in records if one.parent is None or one.parent in self._ids]
 
-        async def create(batch: Sequence[tuple[Record, dict[str, Any]]]) -> None:
+        async def create(batch: Sequence[tuple[SourceRecord, dict[str, Any]]]) -> None:
             call = {"operation": "create", "items": [spec for _, spec in batch]}
             answer = await self._fleet.call("manage_items", call, seconds=_SECONDS)
             refused = {one["index"]: one["error"] for one in answer.get("failures", ())}
@@ -187,7 +187,7 @@ class Import:
         made = self.report.created
         self._say(f"{made} {'item' if made == 1 else 'items'} created")
 
-    def _spec(self, one: Record) -> dict[str, Any]:
+    def _spec(self, one: SourceRecord) -> dict[str, Any]:
         state = one.state or "queue"
         finished = not _has_more(one)
         spec: dict[str, Any] = {
@@ -211,7 +211,7 @@ class Import:
 
     # --- dependencies, notes, and the end of what has them ----------------------------------------
 
-    async def _connect(self, records: Sequence[Record]) -> None:
+    async def _connect(self, records: Sequence[SourceRecord]) -> None:
         """Creates the dependencies of records that are not here yet."""
         again = [one for one in records if one.id in self._known]
         here: set[tuple[str, str, str]] = set()
@@ -226,7 +226,7 @@ class Import:
             made = self.report.dependencies
             self._say(f"{made} {'dependency' if made == 1 else 'dependencies'} created")
 
-    def _wanted(self, one: Record) -> list[dict[str, Any]]:
+    def _wanted(self, one: SourceRecord) -> list[dict[str, Any]]:
         mine = self._ids.get(one.id)
         named = [(other, "BLOCKS") for other in one.blockers] + [(other, "RELATES_TO") for other in one.related]
         return [
@@ -249,14 +249,14 @@ class Import:
             why = str(failures[0]["error"]).partition("; edge ")[0]
             self.report.refused.append(f"{refused['toItemId']} waits for {refused['fromItemId']}: {why}")
 
-    async def _annotate(self, records: Iterable[Record]) -> None:
+    async def _annotate(self, records: Iterable[SourceRecord]) -> None:
         notes = [
             (one, {"itemId": self._ids[one.id], "key": key, "role": "queue", "body": body})
             for one in records
             for key, body in one.notes.items()
         ]
 
-        async def write(batch: Sequence[tuple[Record, dict[str, Any]]]) -> None:
+        async def write(batch: Sequence[tuple[SourceRecord, dict[str, Any]]]) -> None:
             call = {"operation": "upsert", "notes": [note for _, note in batch]}
             answer = await self._fleet.call("manage_notes", call, seconds=_SECONDS)
             for failure in answer.get("failures", ()):
@@ -266,7 +266,7 @@ class Import:
 
         await side_by_side(write, _batches(notes, _NOTES, lambda pair: len(pair[1]["body"])))
 
-    async def _finish(self, records: Sequence[Record]) -> None:
+    async def _finish(self, records: Sequence[SourceRecord]) -> None:
         """Says of items that they have all of their records, and offers them."""
         changes = []
         for one in records:
@@ -288,9 +288,9 @@ class Import:
 
     # --- items of an earlier import ---------------------------------------------------------------
 
-    async def _update(self, records: Sequence[Record]) -> None:
+    async def _update(self, records: Sequence[SourceRecord]) -> None:
         """Updates what has changed at the source, so that what was changed here stays."""
-        changed: list[Record] = []
+        changed: list[SourceRecord] = []
         for one in records:
             known = self._known[one.id]
             if known.seen is not None and known.seen != seen_of(one) and not known.claimed:
@@ -310,7 +310,7 @@ class Import:
         await side_by_side(self._move, moves)
         await self._change(fields)
 
-    def _changed_fields(self, one: Record, known: Known, different: set[str]) -> dict[str, Any]:
+    def _changed_fields(self, one: SourceRecord, known: Known, different: set[str]) -> dict[str, Any]:
         change: dict[str, Any] = {"id": known.id}
         for name in ("title", "description", "summary", "priority", "complexity", "type"):
             if name in different:
@@ -329,7 +329,7 @@ class Import:
             change["parentId"] = self._ids.get(one.parent, self._parent) if one.parent is not None else self._parent
         return {**change, "properties": _json(external(known.properties, one, self._source, finished=True))}
 
-    async def _relink(self, one: Record) -> None:
+    async def _relink(self, one: SourceRecord) -> None:
         """Deletes the links that the source no longer has, and makes the new ones."""
         known = self._known[one.id]
         for name, kind in (("blockers", "BLOCKS"), ("related", "RELATES_TO")):
@@ -340,7 +340,7 @@ class Import:
         here = {_ends(edge) for edge in await edges_of(self._fleet, known.id)}
         await self._create_edges([edge for edge in self._wanted(one) if _ends(edge) not in here])
 
-    async def _move(self, one: Record) -> None:
+    async def _move(self, one: SourceRecord) -> None:
         """Gives an item the state that it has at the source now."""
         known = self._known[one.id]
         triggers = _triggers(known.role, one.state or "queue")
@@ -373,9 +373,9 @@ class Import:
         await side_by_side(close, self.report.vanished)
 
 
-def _levels(records: Sequence[Record], known: Mapping[str, Known]) -> Iterable[list[Record]]:
+def _levels(records: Sequence[SourceRecord], known: Mapping[str, Known]) -> Iterable[list[SourceRecord]]:
     """New records by level: those of one level have their parents in the ones before, or here already."""
-    levels: list[list[Record]] = []
+    levels: list[list[SourceRecord]] = []
     depth: dict[str, int] = {}
     for one in records:  # parents come first
         level = depth.get(one.parent or "", -1) + 1 if one.parent not in known else 0
@@ -386,11 +386,11 @@ def _levels(records: Sequence[Record], known: Mapping[str, Known]) -> Iterable[l
     return levels
 
 
-def _named_by(one: Record) -> set[str]:
+def _named_by(one: SourceRecord) -> set[str]:
     return {*one.blockers, *one.related, *([one.parent] if one.parent is not None else ())}
 
 
-def _has_more(one: Record) -> bool:
+def _has_more(one: SourceRecord) -> bool:
     """Whether an item needs more calls than its creation."""
     return bool(one.blockers or one.related or one.notes)
 
@@ -404,7 +404,7 @@ def _triggers(role: str, state: str) -> tuple[str, ...]:
     return ("reopen",) if role == "terminal" else ("resume",) if role == "blocked" else ()
 
 
-def _differs(known: Known, one: Record, name: str) -> bool:
+def _differs(known: Known, one: SourceRecord, name: str) -> bool:
     return (known.seen or {}).get(name) != seen_of(one).get(name)
 
 

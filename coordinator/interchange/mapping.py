@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from coordinator.interchange.encodings import text_of_bytes
 from coordinator.interchange.files import read_regular
-from coordinator.interchange.model import STATES, ImportProblem, Source, State
+from coordinator.interchange.model import STATES, ImportProblem, ImportSource, State
 from coordinator.interchange.yamltext import safe_yaml
 
 _PRIORITIES = {
@@ -54,7 +54,7 @@ def read_mapping(path: Path) -> Mapping_:
     return found
 
 
-def apply_mapping(source: Source, states: Mapping[str, State], own: Mapping_, unknown: State | None) -> None:
+def apply_mapping(source: ImportSource, states: Mapping[str, State], own: Mapping_, unknown: State | None) -> None:
     """Sets the states of records, and makes priorities, types and tags those of items; drops skipped records.
 
     Args:

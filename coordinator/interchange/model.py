@@ -19,7 +19,7 @@ class ImportProblem(Exception):
     """The source cannot be read, or says something that must be decided first: a sentence for whoever imports."""
 
 
-class Record(Struct):
+class SourceRecord(Struct):
     """An item of another tracker."""
 
     id: str
@@ -53,8 +53,8 @@ class Record(Struct):
     """What has no place here, as the source has it: kept in the item's properties."""
 
 
-class Source(Struct):
-    records: list[Record] = field(default_factory=list)
+class ImportSource(Struct):
+    records: list[SourceRecord] = field(default_factory=list)
     lost: Counter[str] = field(default_factory=Counter)
     """What is not imported -> in how many records."""
     left_out: dict[str, list[str]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from coordinator.interchange.model import ImportProblem, Record, Source, label_of
+from coordinator.interchange.model import ImportProblem, ImportSource, SourceRecord, label_of
 
 MAX_DEPTH = 3
 TITLE, SUMMARY, TEXT_BYTES = 500, 2_000, 500_000
@@ -22,7 +22,7 @@ _Say = Callable[..., None]
 """Notes what was changed, in which record, and the names of what is lost of it. Where something is, all are named."""
 
 
-def shape(source: Source, below: int = -1) -> None:
+def shape(source: ImportSource, below: int = -1) -> None:
     """Makes all records such that items can be made of them, in an order in which parents come first.
 
     Args:
@@ -66,9 +66,9 @@ def shape(source: Source, below: int = -1) -> None:
         source.remarks.append(f"{len(found)} {what}: {named}{more}")
 
 
-def _one_of_each(found: Sequence[Record], say: _Say) -> dict[str, Record]:
+def _one_of_each(found: Sequence[SourceRecord], say: _Say) -> dict[str, SourceRecord]:
     """Of records with one id the newest: an older one may revive closed work."""
-    records: dict[str, Record] = {}
+    records: dict[str, SourceRecord] = {}
     unclear: dict[str, str] = {}
     for one in found:
         other = records.setdefault(one.id, one)
@@ -98,7 +98,7 @@ def _time(text: str) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _links(one: Record, records: Mapping[str, Record], say: _Say) -> None:
+def _links(one: SourceRecord, records: Mapping[str, SourceRecord], say: _Say) -> None:
     if one.parent is not None and (one.parent not in records or one.parent == one.id):
         say("have a parent that is not here", one.id, one.parent)
         one.extra["parent"] = one.parent
@@ -112,7 +112,7 @@ def _links(one: Record, records: Mapping[str, Record], say: _Say) -> None:
             say(f"have more than {MOST_EDGES} links", one.id, *further)
 
 
-def _lengths(one: Record, say: _Say) -> None:
+def _lengths(one: SourceRecord, say: _Say) -> None:
     title = " ".join(re.split(r"[\r\n]+", one.title)).strip()
     if not title:
         say("have no title", one.id)
@@ -140,7 +140,7 @@ def _lengths(one: Record, say: _Say) -> None:
         one.complexity = min(max(round(one.complexity), 1), 10)
 
 
-def _notes(one: Record, say: _Say) -> None:
+def _notes(one: SourceRecord, say: _Say) -> None:
     """Blank notes say nothing. Of keys that are equal when cut, the first one counts."""
     found: dict[str, str] = {}
     lost, cut = list[str](), list[str]()
@@ -170,7 +170,7 @@ def _cut(text: str, what: str, key: str, say: _Say) -> str:
     return data[: TEXT_BYTES - 3].decode(errors="ignore") + "…"
 
 
-def _cut_parent_cycles(records: Mapping[str, Record], say: _Say) -> None:
+def _cut_parent_cycles(records: Mapping[str, SourceRecord], say: _Say) -> None:
     done: set[str] = set()
     for key in records:
         path: dict[str, None] = {}
@@ -185,7 +185,7 @@ def _cut_parent_cycles(records: Mapping[str, Record], say: _Say) -> None:
         done.update(path)
 
 
-def _cut_cycles(records: Mapping[str, Record], say: _Say) -> None:
+def _cut_cycles(records: Mapping[str, SourceRecord], say: _Say) -> None:
     """Drops one edge of each cycle of blocking edges: the one that closes it in the order of the source."""
     open_, done = set[str](), set[str]()
     for start in records:
@@ -209,7 +209,7 @@ def _cut_cycles(records: Mapping[str, Record], say: _Say) -> None:
                 stack.append((blocker, iter(list(records[blocker].blockers))))
 
 
-def _depths(records: Mapping[str, Record]) -> dict[str, int]:
+def _depths(records: Mapping[str, SourceRecord]) -> dict[str, int]:
     depths: dict[str, int] = {}
     for key in records:
         path = []

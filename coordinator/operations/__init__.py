@@ -1,7 +1,7 @@
 """Operations: what operators do, in the console and at the command line, and the log of it.
 
 An operation is a function here (``flows``, ``claims``, ``drains``, ``approvals``): given an ``Operator``, who has a
-store, a name and a reason, it checks what is asked for, does it, and says what came of it (``Result``), with the one
+store, a name and a reason, it checks what is asked for, does it, and says what came of it (``ActResult``), with the one
 sentence that both ways show if it is refused. Repeated with the same request, it has no second effect; of two at the
 same time one has it, and the other is told. What people change in the console by calling tools of agents is an act,
 too (``calls``).
@@ -13,7 +13,17 @@ A new operation is a function in the module of its subject. What only one way ha
 a project, can stay there, and calls ``record``.
 """
 
-from coordinator.operations.log import Act, AuditLog, Record, Result, outcome_of, record
+from coordinator.operations.log import Act, ActRecord, ActResult, AuditLog, outcome_of, record
 from coordinator.operations.operator import MAX_REASON, Operator, given_reason
 
-__all__ = ["MAX_REASON", "Act", "AuditLog", "Operator", "Record", "Result", "given_reason", "outcome_of", "record"]
+__all__ = [
+    "MAX_REASON",
+    "Act",
+    "ActRecord",
+    "ActResult",
+    "AuditLog",
+    "Operator",
+    "given_reason",
+    "outcome_of",
+    "record",
+]

@@ -7,14 +7,14 @@ from typing import Any
 
 from coordinator.errors import invalid
 from coordinator.operations.flows import known
-from coordinator.operations.log import Act, Result, record
+from coordinator.operations.log import Act, ActResult, record
 from coordinator.operations.operator import Operator
 from coordinator.toolsets.gateway import HUMAN, Answered, Decisions, Listener, Principal, Rejected
 
 
 async def answer_approval(
     by: Operator, project: str, id: str, transition: str, given: dict[str, Any], name: str, roles: Sequence[str]
-) -> Result:
+) -> ActResult:
     """A person takes a transition that an approval allows; ends when the operation has.
 
     Args:
@@ -36,7 +36,7 @@ async def answer_approval(
         if asked is not None and (problem := asked.problem(transition)):
             raise invalid("transition", problem)
 
-        async def do() -> Result:
+        async def do() -> ActResult:
             if asked is None:
                 return _closed(answered)
             try:
@@ -45,12 +45,12 @@ async def answer_approval(
                 again = await decisions.approval(project, id, who)
                 if again is not None and again[1] is None:
                     return _closed(again[0])
-                return Result("refused", f"{rejected.code}: {rejected.message}", code=rejected.code)
+                return ActResult("refused", f"{rejected.code}: {rejected.message}", code=rejected.code)
             ending, at = after.ending, after.instance
             if ending is not None and ending.error is not None:
-                return Result("failed", ending.error.message, code=ending.error.code)
+                return ActResult("failed", ending.error.message, code=ending.error.code)
             facts = {"state": at.state if ending is None else ending.state, "version": at.version}
-            return Result("allowed", facts={"workflow": answered.workflow, **facts})
+            return ActResult("allowed", facts={"workflow": answered.workflow, **facts})
 
         act = Act("submit_transition", "instance", answered.workflow, project, transition)
         return await record(by, act, do)
@@ -58,6 +58,6 @@ async def answer_approval(
         await listener.close()
 
 
-def _closed(one: Answered) -> Result:
+def _closed(one: Answered) -> ActResult:
     how = f"by {one.by} with {one.answer}" if one.answer else "without an answer"
-    return Result("refused", f"it is {one.status} already, {how}")
+    return ActResult("refused", f"it is {one.status} already, {how}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator.errors import ToolFailure
-from coordinator.operations.log import Act, Result, record
+from coordinator.operations.log import Act, ActResult, record
 from coordinator.operations.operator import Operator
 from coordinator.toolsets.actor import attribution
 from coordinator.toolsets.items import ROLE_NAMES, ClaimEnder, SchemaSource, dashed, schema_config
 
 
-async def end_claim(by: Operator, project: str, item: str, *, fence: int = 0, failed: bool = False) -> Result:
+async def end_claim(by: Operator, project: str, item: str, *, fence: int = 0, failed: bool = False) -> ActResult:
     """The live claim on an item ends, and the item is offered to others.
 
     Args:
@@ -31,7 +31,7 @@ async def end_claim(by: Operator, project: str, item: str, *, fence: int = 0, fa
     named, kind = dashed(inner), by.actor.echo.kind
     request = by.key("end_claim", named, fence, failed, by.reason)
 
-    async def do() -> Result:
+    async def do() -> ActResult:
         who = attribution(by.actor)
         ended = await ender.end_claim(project, request, inner, who, by.reason, kind=kind, failed=failed, fence=fence)
         if ended.outcome == "not_found":
@@ -39,8 +39,8 @@ async def end_claim(by: Operator, project: str, item: str, *, fence: int = 0, fa
         facts: dict[str, Any] = {"itemId": named, "outcome": ended.outcome}
         facts |= {"agent": ended.agent, "fenceToken": ended.fence} if ended.agent else {}
         if ended.outcome == "ended":
-            return Result("allowed", facts=facts | {"role": ROLE_NAMES[ended.role]})
+            return ActResult("allowed", facts=facts | {"role": ROLE_NAMES[ended.role]})
         over = f"the claim with fence {fence} is over; {ended.agent} holds it now, with {ended.fence}"
-        return Result("refused", over if ended.outcome == "stale_fence" else "nobody holds it (any more)", facts)
+        return ActResult("refused", over if ended.outcome == "stale_fence" else "nobody holds it (any more)", facts)
 
     return await record(by, Act("end_claim", "item", named, project), do)

@@ -59,7 +59,7 @@ class Act(NamedTuple):
     """What is done, more exactly, such as the fields that are changed."""
 
 
-class Result(NamedTuple):
+class ActResult(NamedTuple):
     """What came of an act."""
 
     outcome: Outcome
@@ -76,7 +76,9 @@ class Result(NamedTuple):
         return self.outcome == "allowed"
 
 
-async def record(by: Operator, act: Act, do: Callable[[], Awaitable[Result]], *, recorded: bool = False) -> Result:
+async def record(
+    by: Operator, act: Act, do: Callable[[], Awaitable[ActResult]], *, recorded: bool = False
+) -> ActResult:
     """Does what an operator wants, and keeps who it was, why, and what came of it.
 
     Args:
@@ -136,7 +138,7 @@ class Target(msgspec.Struct, frozen=True):
     id: str
 
 
-class Record(msgspec.Struct, frozen=True):
+class ActRecord(msgspec.Struct, frozen=True):
     at: int
     """In ms of the store's clock."""
     project: str
@@ -157,14 +159,14 @@ class AuditLog:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def last(self, count: int, project: str = "", scanned: int = KEPT) -> list[Record]:
+    async def last(self, count: int, project: str = "", scanned: int = KEPT) -> list[ActRecord]:
         """The last records, the oldest first; of repetitions of an act, the first that did it.
 
         Args:
             project: only those about it.
             scanned: of how many events of the fleet.
         """
-        found, before = dict[object, Record](), "+"
+        found, before = dict[object, ActRecord](), "+"
         for _ in range(0, scanned, PAGE):
             page = await self._entries("XREVRANGE", before, "-")
             for one in filter(None, (_record(entry, flat, project) for entry, flat in page)):
@@ -176,7 +178,7 @@ class AuditLog:
             before = f"({page[-1][0].decode()}"
         return sorted(found.values(), key=lambda one: tuple(map(int, one.entry.split("-"))))[-count:]
 
-    async def follow(self, after: str = "0-0", project: str = "") -> AsyncGenerator[Record, None]:
+    async def follow(self, after: str = "0-0", project: str = "") -> AsyncGenerator[ActRecord, None]:
         """Records as they come, from ``after`` on. A note is held back until its act is settled, or for a minute."""
         held, told = dict[bytes, float](), set[bytes]()
         while True:
@@ -205,7 +207,7 @@ class AuditLog:
         return found
 
 
-def _record(entry: bytes, flat: list[bytes], project: str) -> Record | None:
+def _record(entry: bytes, flat: list[bytes], project: str) -> ActRecord | None:
     """An event of the fleet as a record, which earlier releases wrote with fewer fields; None: it is none, or about
     another project."""
     texts = [text.decode() for text in flat]
@@ -217,4 +219,4 @@ def _record(entry: bytes, flat: list[bytes], project: str) -> Record | None:
     who = Who(fields["a"], fields.get("w", ""), fields.get("v", ""), "y" in fields)
     target, more = Target(fields.get("t", ""), fields["i"]), (fields.get("m", ""), fields.get("q", ""))
     at, action = int(entry.partition(b"-")[0]), fields["k"].removeprefix(_KIND)
-    return Record(at, fields["p"], action, outcome, fields["r"], who, target, *more, entry.decode())
+    return ActRecord(at, fields["p"], action, outcome, fields["r"], who, target, *more, entry.decode())

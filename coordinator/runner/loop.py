@@ -19,7 +19,7 @@ from coordinator.runner.metrics import ATTEMPTS, COST, DURATION, PAUSED, RUNNING
 from coordinator.runner.options import Options
 from coordinator.runner.outcomes import STOPPING, Kind, Outcome
 from coordinator.runner.protocols import Workspaces
-from coordinator.runner.records import NoRoom, Record
+from coordinator.runner.records import NoRoom, RunRecord
 from coordinator.runner.reports.telling import AGAIN_SECONDS, access_of, keep_telling, own_report, tell
 from coordinator.runner.reports.untold import keep_telling as keep_telling_untold
 from coordinator.runner.reports.untold import tell_untold
@@ -247,7 +247,7 @@ class Runner:
         """Takes a job through its attempt. Whatever happens, nothing of the command is left afterwards."""
         name, began = job.id[:8], time.monotonic()
         run: AttemptRun | None = None
-        record: Record | None = None
+        record: RunRecord | None = None
         told = True
         outcome = Outcome("lost", "the claim was lost")
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from coordinator.runner.protocols import Reading
-from coordinator.runner.result_file import Result
+from coordinator.runner.result_file import ResultFile
 from coordinator.runner.supervision.processes import Ended
 
 Kind = Literal["done", "later", "failed", "hopeless", "blocked", "broken", "lost"]
@@ -50,7 +50,7 @@ def judge(
     ended: Ended,
     stop: Stop,
     reading: Reading,
-    result: Result | None,
+    result: ResultFile | None,
     *,
     exit_codes: Mapping[int, Kind] = EXIT_CODES,
     speaks: bool = False,

@@ -44,7 +44,7 @@ class NoRoom(Exception):
 
 
 @dataclass(slots=True)
-class Record:
+class RunRecord:
     attempt: Attempt
     temporary: Path
     """A directory that the command can write even in a sandbox; removed at the end."""
@@ -114,7 +114,7 @@ def check_room(state: Path) -> None:
         raise NoRoom(f"no room for logs: {free >> 20} MiB are free in {state}, and {ROOM_BYTES >> 20} are needed")
 
 
-def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[str]) -> Record:
+def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[str]) -> RunRecord:
     """Makes the place of an attempt, whose note gets a key that is none of ``keys``."""
     check_room(state)
     prune(state)
@@ -143,7 +143,7 @@ def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[s
         os.close(lock)
         temporary.rmdir()
         raise
-    return Record(Attempt(item_id, title, number, label, run_id, directory), temporary, marker, lock)
+    return RunRecord(Attempt(item_id, title, number, label, run_id, directory), temporary, marker, lock)
 
 
 def prune(state: Path) -> None:

@@ -46,7 +46,7 @@ class GivenUsage(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fi
 _USAGE = GivenUsage.__struct_encode_fields__
 
 
-class Result(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class ResultFile(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
     outcome: Outcome | None = None
     result: Any = None
     """Text or JSON for the item; None: none."""
@@ -61,7 +61,7 @@ class BadResult(ValueError):
     """The file cannot be used; the message says why, for a person."""
 
 
-def read_result(path: Path) -> Result | None:
+def read_result(path: Path) -> ResultFile | None:
     """Reads the file; None: there is none, or it is empty.
 
     JSON counts as such if it is an object with at least one of our fields; anything else is the result as text.
@@ -82,12 +82,12 @@ def read_result(path: Path) -> Result | None:
     result = text.decode(errors="replace").replace("\0", "").strip()
     if len(result.encode()) > MOST_RESULT_BYTES:
         raise BadResult(f"the result file has {len(text)} bytes of text; at most {MOST_RESULT_BYTES} are allowed")
-    return Result(result=result)
+    return ResultFile(result=result)
 
 
-def _checked(raw: dict[str, Any]) -> Result:
+def _checked(raw: dict[str, Any]) -> ResultFile:
     try:
-        result = msgspec.convert(raw, Result, strict=True)
+        result = msgspec.convert(raw, ResultFile, strict=True)
     except msgspec.ValidationError as error:
         within, known = ("those of usage", _USAGE) if "$.usage" in str(error) else ("its fields", _FIELDS)
         raise BadResult(f"the result file is wrong: {error}; {within} are {', '.join(known)}") from None

@@ -24,9 +24,9 @@ from coordinator.runner.outcomes import STOPPING, Kind, Outcome, Stop, judge
 from coordinator.runner.prompt import prompt_of
 from coordinator.runner.protocols import Job, Reading, Usage, Workspace, WorkspaceFailed, Workspaces
 from coordinator.runner.readers import PlainReader
-from coordinator.runner.records import Record, write_private
+from coordinator.runner.records import RunRecord, write_private
 from coordinator.runner.reports.usage import Sum, total_of
-from coordinator.runner.result_file import BadResult, Result, read_result
+from coordinator.runner.result_file import BadResult, ResultFile, read_result
 from coordinator.runner.supervision import processes
 from coordinator.runner.supervision.processes import Ended, Supervised
 from coordinator.runner.watch import watch
@@ -48,7 +48,7 @@ class Access:
 
 
 @dataclass(slots=True)
-class Report:
+class AttemptReport:
     """What is known of an attempt when it is over."""
 
     outcome: Outcome
@@ -67,7 +67,7 @@ class AttemptRun:
     def __init__(
         self,
         job: Job,
-        record: Record,
+        record: RunRecord,
         options: Options,
         access: Access,
         workspaces: Workspaces,
@@ -91,7 +91,7 @@ class AttemptRun:
         """Steps that run commands of the operator and of the repository, which may take long."""
         self._began = time.time()
         self._ended = Ended(0)
-        self._result: Result | None = None
+        self._result: ResultFile | None = None
         self._commit: str | None = None
         preset = options.preset
         entry: tuple[tuple[str, ...], dict[str, str]] = ((), {})
@@ -147,7 +147,7 @@ class AttemptRun:
         if self._run is not None:
             self._run.kill()
 
-    async def run(self) -> Report:
+    async def run(self) -> AttemptReport:
         """Runs the attempt. When it returns or raises, nothing of the command is left.
 
         Raises:
@@ -166,7 +166,7 @@ class AttemptRun:
             self._write({**self._facts(outcome), "usage": self.used()})
         reading = self._reader.reading()
         text = reading.text if self._options.preset.speaks and reading.text.strip() else None
-        return Report(
+        return AttemptReport(
             outcome,
             result=text if result is None or result.result is None else self._masked(result.result),
             summary="" if result is None else self._masker.text(result.summary),
@@ -196,7 +196,7 @@ class AttemptRun:
         workspace, self._workspace = self._workspace, None
         return "" if workspace is None else await workspace.close(done=done)
 
-    async def _stages(self) -> tuple[Outcome, Result | None]:
+    async def _stages(self) -> tuple[Outcome, ResultFile | None]:
         options, attempt = self._options, self._attempt
         if self._killed:
             return Outcome("later", STOPPING), None
@@ -248,7 +248,9 @@ class AttemptRun:
                 return _of_workspace(error, "the work could not be committed")
         return outcome
 
-    async def _run_command(self, workspace: Workspace, prompt: Path, log: AttemptLog) -> tuple[Outcome, Result | None]:
+    async def _run_command(
+        self, workspace: Workspace, prompt: Path, log: AttemptLog
+    ) -> tuple[Outcome, ResultFile | None]:
         options, preset = self._options, self._options.preset
         try:
             self._ended = await self._supervised(
@@ -366,13 +368,13 @@ class AttemptRun:
     def _masked(self, result: Any) -> Any:
         return msgspec.json.decode(self._masker(msgspec.json.encode(result)))
 
-    def _usage(self, result: Result | None) -> Usage:
+    def _usage(self, result: ResultFile | None) -> Usage:
         read = self._reader.reading().usage
         if result is None or result.usage is None:
             return read
         return replace(read, **result.usage.given())
 
-    def _facts(self, outcome: Outcome, result: Result | None = None) -> dict[str, Any]:
+    def _facts(self, outcome: Outcome, result: ResultFile | None = None) -> dict[str, Any]:
         reading, ended = self._reader.reading(), self._ended
         usage = self._usage(result)
         facts = {

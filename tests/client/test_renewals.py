@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator.client import Fleet, Job, calls, jobs
-from coordinator.client.renewals import ENDS_BY, Claim, now
+from coordinator.client.renewals import ENDS_BY, KeptClaim, now
 from tests.client.scripted import Scripted, Step, answer, part, refusal, silence
 from tests.support.wait import wait_until
 
@@ -88,9 +88,9 @@ async def test_a_drained_agent_finishes_and_gets_no_more(scripted: Scripted, cap
 
 
 def test_the_work_has_its_grace_and_no_more_than_a_third_of_the_time() -> None:
-    def claim(ttl: int, grace: float) -> Claim:
+    def claim(ttl: int, grace: float) -> KeptClaim:
         nothing: Any = None
-        return Claim(("u", "", "p"), {}, "i", 1, ttl, 100.0, grace, nothing, nothing)
+        return KeptClaim(("u", "", "p"), {}, "i", 1, ttl, 100.0, grace, nothing, nothing)
 
     assert claim(900, 20).deadline == 100 + 900 * ENDS_BY - 20
     assert claim(15, 20).deadline == 110

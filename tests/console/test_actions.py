@@ -14,7 +14,7 @@ from coordinator.console.metrics import ACTIONS
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.identity.callers.permissions import OPERATE
-from coordinator.operations import AuditLog, Record, drains
+from coordinator.operations import ActRecord, AuditLog, drains
 from coordinator.operations.calls import CALLS
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
@@ -29,7 +29,7 @@ from tests.support.counts import counted
 pytestmark = pytest.mark.anyio
 
 
-async def records(store: Store, project: str = "") -> list[Record]:
+async def records(store: Store, project: str = "") -> list[ActRecord]:
     """The log, the last record first."""
     return (await AuditLog(store).last(100, project))[::-1]
 

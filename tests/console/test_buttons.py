@@ -13,7 +13,7 @@ import pytest
 from coordinator.console.graphs.layouts import Layouts
 from coordinator.console.items.actions import ACTIONS
 from coordinator.console.reads import Reads
-from coordinator.console.view import Asked
+from coordinator.console.view import Visit
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import item as item_view
 from coordinator.settings import Settings
@@ -71,7 +71,7 @@ class World:
         self.reads = Reads(store, self.site.toolsets, Decisions.of(store, SETTINGS, listener), None)
 
     async def buttons(self, item: str, viewer: Viewer = ADA) -> list[dict[str, str | None]]:
-        asked = Asked(viewer, item_view.VIEW, self.site.project, item, {}, self.reads, Layouts())
+        asked = Visit(viewer, item_view.VIEW, self.site.project, item, {}, self.reads, Layouts())
         return Buttons("".join(row.html for row in ACTIONS.render(await ACTIONS.load(asked)).rows)).found
 
     async def press(self, button: dict[str, str | None], **more: Any) -> Json:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.console.inbox.answered import Answer, History, read_history
+from coordinator.console.inbox.answered import History, PastAnswer, read_history
 from coordinator.console.inbox.waiting import KINDS, Inbox, Kind, Waiting, count_waiting, read_inbox
 from coordinator.definitions import Definitions
 from coordinator.errors import ToolFailure
@@ -147,7 +147,7 @@ async def test_what_was_answered_is_in_one_history(desk: Desk) -> None:
     found = await desk.history(person("bo"))
     assert found.next == ""
     assert [row.at for row in found.rows] == sorted((row.at for row in found.rows), reverse=True)
-    by_kind: dict[Kind, Answer] = {row.kind: row for row in found.rows}
+    by_kind: dict[Kind, PastAnswer] = {row.kind: row for row in found.rows}
     assert {*by_kind} == {*KINDS}
     told = {kind: (row.by, row.what, row.asked_by) for kind, row in by_kind.items()}
     assert told["approval"] == ("bo", "approve", "ana")
@@ -170,7 +170,7 @@ async def test_the_history_has_pages_in_one_order(desk: Desk) -> None:
     stranger = Caller("bo", "user", frozenset(), frozenset({"*"}))  # to the flows of others
     own = [row for row in whole if row.kind != "gate" or row.asked_by == "bo"]
     for who, expected in ((person("bo"), whole), (stranger, own)):
-        rows, after = list[Answer](), ""
+        rows, after = list[PastAnswer](), ""
         while page := await desk.history(who, after=after, limit=2):
             rows += page.rows
             if not (after := page.next):

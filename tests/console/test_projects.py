@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from coordinator.client import SyncFleet
 from coordinator.console.graphs.layouts import Layouts
 from coordinator.console.reads import Reads
-from coordinator.console.view import Asked
+from coordinator.console.view import Visit
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import projects
 from coordinator.store import Store
@@ -53,7 +53,7 @@ def names(running: RunningFleet, viewer: Viewer, listed: Sequence[str] = (), **q
 
     async def read(store: Store) -> list[str]:
         reads = Reads(store, {}, cast(Any, None), None)
-        asked = Asked(viewer, projects.VIEW, "", "", query, reads, Layouts(), (), frozenset(listed))
+        asked = Visit(viewer, projects.VIEW, "", "", query, reads, Layouts(), (), frozenset(listed))
         return [row.key.removeprefix("project:") for row in (await projects.VIEW.regions["projects"].load(asked)).rows]
 
     return of_store(running, read)

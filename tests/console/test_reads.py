@@ -11,7 +11,7 @@ import pytest
 from coordinator.console.graphs.layouts import Layouts
 from coordinator.console.metrics import SHED
 from coordinator.console.reads import Reads
-from coordinator.console.view import Asked, View
+from coordinator.console.view import View, Visit
 from coordinator.console.views import VIEWS
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
@@ -51,8 +51,8 @@ def reads(store: Store, site: Site) -> Counted:
     return Counted(store, site.toolsets, Decisions.of(store, SETTINGS, listener), None)
 
 
-def asked(reads: Reads, project: str, view: View, **query: str) -> Asked:
-    return Asked(ADA, view, project, "", query, reads, Layouts(), at="x")
+def asked(reads: Reads, project: str, view: View, **query: str) -> Visit:
+    return Visit(ADA, view, project, "", query, reads, Layouts(), at="x")
 
 
 async def test_a_board_below_an_item_looks_for_it_once(site: Site, reads: Counted) -> None:

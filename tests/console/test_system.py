@@ -17,7 +17,7 @@ from coordinator.client import SyncFleet
 from coordinator.console.graphs.layouts import Layouts
 from coordinator.console.numbers.readings import held_conditions
 from coordinator.console.reads import Reads
-from coordinator.console.view import Asked
+from coordinator.console.view import Visit
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import system
 from coordinator.metrics.conditions import Holding
@@ -78,7 +78,7 @@ def test_states_of_projects_are_shown_to_those_who_see_them(running: RunningFlee
     def seen(projects: frozenset[str] | None) -> set[tuple[str, ...]]:
         async def read(store: Store) -> list[Holding]:
             reads = Reads(store, {}, cast(Any, None), None, samples=lambda: samples)
-            return await held_conditions(Asked(Viewer(projects=projects), system.VIEW, "", "", {}, reads, Layouts()))
+            return await held_conditions(Visit(Viewer(projects=projects), system.VIEW, "", "", {}, reads, Layouts()))
 
         return {(one.condition.alert, *one.labels.values()) for one in of_store(running, read)}
 

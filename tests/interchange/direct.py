@@ -9,9 +9,9 @@ from coordinator.client import Fleet
 from coordinator.client.errors import error_of
 from coordinator.client.tools import signed
 from coordinator.errors import ToolFailure
-from coordinator.interchange.importing import Import, Report
+from coordinator.interchange.importing import Import, ImportReport
 from coordinator.interchange.mapping import Mapping_, apply_mapping
-from coordinator.interchange.model import Source, State
+from coordinator.interchange.model import ImportSource, State
 from coordinator.interchange.shaping import shape
 from coordinator.store import Store
 from tests.items.client import Client
@@ -53,8 +53,8 @@ class Direct:
 
 
 async def imported(
-    direct: Direct, source: Source, states: Mapping[str, State], name: str = "test", **options: Any
-) -> Report:
+    direct: Direct, source: ImportSource, states: Mapping[str, State], name: str = "test", **options: Any
+) -> ImportReport:
     """Imports what was read."""
     apply_mapping(source, states, Mapping_(), None)
     shape(source)

@@ -14,12 +14,12 @@ from coordinator.interchange.formats import backlog, beads, github, jira, linear
 from coordinator.interchange.formats.lines import MOST_BYTES
 from coordinator.interchange.formats.tables import unguarded
 from coordinator.interchange.mapping import Mapping_, apply_mapping, read_mapping, tag
-from coordinator.interchange.model import ImportProblem, Record, Source
+from coordinator.interchange.model import ImportProblem, ImportSource, SourceRecord
 from coordinator.interchange.shaping import shape
 from coordinator.interchange.yamltext import safe_yaml
 
 
-def ready(source: Source, module: Any, **own: Any) -> dict[str, Record]:
+def ready(source: ImportSource, module: Any, **own: Any) -> dict[str, SourceRecord]:
     apply_mapping(source, module.STATES, Mapping_(**own), None)
     shape(source)
     return {one.id: one for one in source.records}

@@ -12,7 +12,7 @@ import pytest
 from coordinator.interchange.exporting import read_project
 from coordinator.interchange.formats import beads, markdown, taskmaster
 from coordinator.interchange.identity import HOLD
-from coordinator.interchange.model import Record, Source
+from coordinator.interchange.model import ImportSource, SourceRecord
 from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from tests.interchange.direct import Direct, Killed, imported
@@ -232,8 +232,8 @@ async def test_refusals_are_told_and_the_rest_is_imported(store: Store, project:
 
 async def test_a_note_that_is_refused_is_named_with_its_item(store: Store, project: str) -> None:
     direct = Direct(store, project)
-    record = Record("n", "Noted", notes={"": "no key"})
-    report = await imported(direct, Source(records=[record]), {"": "queue"})
+    record = SourceRecord("n", "Noted", notes={"": "no key"})
+    report = await imported(direct, ImportSource(records=[record]), {"": "queue"})
     assert len(report.refused) == 1
     assert report.refused[0].startswith("Noted (n): note '': ")
 

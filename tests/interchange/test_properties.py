@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from coordinator.interchange.formats import beads, markdown
 from coordinator.interchange.identity import seen_of
 from coordinator.interchange.mapping import Mapping_, apply_mapping
-from coordinator.interchange.model import Record, Source
+from coordinator.interchange.model import ImportSource, SourceRecord
 from coordinator.interchange.shaping import MAX_DEPTH, shape
 
 IDS = [f"r{n}" for n in range(12)]
@@ -19,12 +19,12 @@ TEXT = st.text(max_size=40)
 
 
 @st.composite
-def records(draw: st.DrawFn) -> list[Record]:
+def records(draw: st.DrawFn) -> list[SourceRecord]:
     """Any graph of some items: with cycles, links to nowhere, deep trees."""
     some = draw(st.lists(st.sampled_from(IDS), unique=True, min_size=1))
     links = st.lists(st.sampled_from([*IDS, "nowhere"]), max_size=4)
     return [
-        Record(
+        SourceRecord(
             one,
             draw(TEXT),
             draw(TEXT),
@@ -41,8 +41,10 @@ def records(draw: st.DrawFn) -> list[Record]:
 
 
 @given(records(), st.randoms(use_true_random=False))
-def test_shaped_records_are_trees_without_cycles_in_any_order(found: list[Record], shuffle: random.Random) -> None:
-    source = Source(records=found)
+def test_shaped_records_are_trees_without_cycles_in_any_order(
+    found: list[SourceRecord], shuffle: random.Random
+) -> None:
+    source = ImportSource(records=found)
     shape(source)
     here = {one.id: one for one in source.records}
     assert here.keys() == {one.id for one in found}
@@ -62,7 +64,7 @@ def test_shaped_records_are_trees_without_cycles_in_any_order(found: list[Record
         for name in free:
             del left[name]
     assert not left, "a cycle is left"
-    again = Source(records=shuffle.sample(copy.deepcopy(source.records), len(source.records)))
+    again = ImportSource(records=shuffle.sample(copy.deepcopy(source.records), len(source.records)))
     shape(again)
     assert {one.id: seen_of(one) for one in again.records} == {one.id: seen_of(one) for one in source.records}
     assert not again.remarks, "what is shaped is changed once more"
@@ -92,7 +94,7 @@ MARKED = st.fixed_dictionaries(
     },
 )
 ROWS = st.builds(
-    Record,
+    SourceRecord,
     st.just(""),
     WORDS,
     LINES | st.just(""),
@@ -111,11 +113,11 @@ ROLES = {"done": "terminal", "cancelled": "terminal", "in-progress": "work"}
 
 
 @given(st.lists(ROWS, max_size=6))
-def test_written_markdown_comes_back(rows: list[Record]) -> None:
+def test_written_markdown_comes_back(rows: list[SourceRecord]) -> None:
     for n, one in enumerate(rows):
         one.id, one.status = f"r{n}", ROLES.get(one.state or "", one.state or "")
         one.parent = one.parent if one.parent and one.parent < one.id else None
-    source = Source(records=rows)
+    source = ImportSource(records=rows)
     shape(source)
     found = markdown.read("\n".join(markdown.write(source.records)).encode())
     apply_mapping(found, markdown.STATES, Mapping_(), None)
@@ -131,14 +133,14 @@ def test_written_markdown_comes_back(rows: list[Record]) -> None:
         if not one.status and was.state == "in-progress":  # a heading: what is below says it
             was.state = "queue"
         was.status = one.status
-        assert {name: getattr(one, name) for name in Record.__struct_fields__} == {
-            name: getattr(was, name) for name in Record.__struct_fields__
+        assert {name: getattr(one, name) for name in SourceRecord.__struct_fields__} == {
+            name: getattr(was, name) for name in SourceRecord.__struct_fields__
         }
 
 
 @given(records())
-def test_written_beads_come_back(found: list[Record]) -> None:
-    source = Source(records=found)
+def test_written_beads_come_back(found: list[SourceRecord]) -> None:
+    source = ImportSource(records=found)
     shape(source)
     roles = {"done": "terminal", "cancelled": "terminal"}
     for one in source.records:
@@ -169,10 +171,13 @@ def test_all_that_is_not_carried_is_named() -> None:
     notes = {f"n{number}": "text" for number in range(502)} | {"blank": " "}
     long_keys = {"k" * 200 + "1": "first", "k" * 200 + "2": "second"}
     tags = [f"t{number}" for number in range(32)]
-    source = Source(
+    source = ImportSource(
         records=[
-            *(Record(f"r{n}", f"Item {n}", notes=dict(notes), tags=list(tags), blockers=["gone"]) for n in range(7)),
-            Record(
+            *(
+                SourceRecord(f"r{n}", f"Item {n}", notes=dict(notes), tags=list(tags), blockers=["gone"])
+                for n in range(7)
+            ),
+            SourceRecord(
                 "k",
                 "Keys",
                 notes=long_keys,
@@ -180,8 +185,11 @@ def test_all_that_is_not_carried_is_named() -> None:
                 type="t" * 201,
                 summary="s" * 2_001,
             ),
-            Record("inf", "Endless", complexity=float("inf")),
-            *(Record(one, one.upper(), blockers=[other], complexity=2.5) for one, other in (("x", "y"), ("y", "x"))),
+            SourceRecord("inf", "Endless", complexity=float("inf")),
+            *(
+                SourceRecord(one, one.upper(), blockers=[other], complexity=2.5)
+                for one, other in (("x", "y"), ("y", "x"))
+            ),
         ]
     )
     apply_mapping(source, {}, Mapping_(tags={"m" * 101: "m", "no": ""}), "queue")

@@ -15,7 +15,7 @@ import pytest
 
 from coordinator.cli.acting import operator, user_at_host
 from coordinator.errors import ToolFailure
-from coordinator.operations import Act, AuditLog, Operator, Record, Result, given_reason, log, record
+from coordinator.operations import Act, ActRecord, ActResult, AuditLog, Operator, given_reason, log, record
 from coordinator.operations.flows import pause_flow
 from coordinator.operations.log import Target, Who
 from coordinator.settings import Settings
@@ -48,13 +48,13 @@ async def told(store: Store, project: str) -> list[tuple[str, str]]:
 
 
 async def test_a_record_says_who_did_what_to_what_where_and_why(store: Store, project: str) -> None:
-    async def do() -> Result:
-        return Result("allowed", "as before", {"steps": 1})
+    async def do() -> ActResult:
+        return ActResult("allowed", "as before", {"steps": 1})
 
     assert (await record(ada(store), act(project, detail="more"), do)).facts == {"steps": 1}
     (one,) = await AuditLog(store).last(5, project)
     who = Who("ada", "user", "console", verified=True)
-    assert one == Record(
+    assert one == ActRecord(
         one.at, project, "pause_flow", "allowed", "it loops", who, Target("flow", "7"), "more; as before", "", one.entry
     )
 
@@ -62,9 +62,9 @@ async def test_a_record_says_who_did_what_to_what_where_and_why(store: Store, pr
 @pytest.mark.parametrize(
     ("ends", "outcome"),
     [
-        (Result("refused", "it is paused"), ("refused", "it is paused")),
-        (Result("refused", SECRET, code="STALE"), ("refused", "STALE")),
-        (Result("failed", SECRET, code=""), ("failed", "")),
+        (ActResult("refused", "it is paused"), ("refused", "it is paused")),
+        (ActResult("refused", SECRET, code="STALE"), ("refused", "STALE")),
+        (ActResult("failed", SECRET, code=""), ("failed", "")),
         (ToolFailure("RESOURCE_NOT_FOUND", SECRET), ("refused", "RESOURCE_NOT_FOUND")),
         (ToolFailure("store_full", SECRET), ("failed", "store_full")),
         (ToolFailure("store_unavailable", SECRET), ("unknown", "")),
@@ -75,9 +75,9 @@ async def test_a_record_says_who_did_what_to_what_where_and_why(store: Store, pr
     ids=repr,
 )
 async def test_each_end_of_an_act_has_its_outcome(
-    store: Store, project: str, ends: Result | BaseException, outcome: tuple[str, str]
+    store: Store, project: str, ends: ActResult | BaseException, outcome: tuple[str, str]
 ) -> None:
-    async def do() -> Result:
+    async def do() -> ActResult:
         assert await told(store, project) == [("unknown", "")]
         if isinstance(ends, BaseException):
             raise ends
@@ -93,8 +93,8 @@ async def test_each_end_of_an_act_has_its_outcome(
 
 async def test_of_repetitions_the_first_that_did_it_is_shown(store: Store, project: str) -> None:
     async def ended(outcome: log.Outcome, said: str) -> None:
-        async def do() -> Result:
-            return Result(outcome, said)
+        async def do() -> ActResult:
+            return ActResult(outcome, said)
 
         await record(ada(store, "click"), act(project), do)
 
@@ -106,8 +106,8 @@ async def test_of_repetitions_the_first_that_did_it_is_shown(store: Store, proje
 async def test_the_last_ones_are_found_behind_other_events(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def do() -> Result:
-        return Result("allowed")
+    async def do() -> ActResult:
+        return ActResult("allowed")
 
     monkeypatch.setattr(log, "PAGE", 3)
     stream = keys.fleet_events.key(keys.FLEET)
@@ -136,12 +136,12 @@ async def test_a_reader_that_follows_gets_each_act_once_with_its_outcome(
     monkeypatch.setattr(log, "FOLLOW_SECONDS", 0.01)
     going_on, follows = asyncio.Event(), AuditLog(store).follow("0-0", project)
 
-    async def slow() -> Result:
+    async def slow() -> ActResult:
         await going_on.wait()
-        return Result("allowed")
+        return ActResult("allowed")
 
-    async def quick() -> Result:
-        return Result("refused", "it is paused")
+    async def quick() -> ActResult:
+        return ActResult("refused", "it is paused")
 
     slowly = asyncio.create_task(record(ada(store), act(project, "slow"), slow))
     await wait_until(lambda: told(store, project), what="the slow one to begin")
@@ -155,7 +155,7 @@ async def test_a_reader_that_follows_gets_each_act_once_with_its_outcome(
     # What is never settled comes, too.
     monkeypatch.setattr(log, "UNSETTLED_SECONDS", 0.0)
 
-    async def died() -> Result:
+    async def died() -> ActResult:
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):

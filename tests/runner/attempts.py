@@ -12,7 +12,7 @@ from typing import Any
 from coordinator.runner import records
 from coordinator.runner.options import Options
 from coordinator.runner.presets import PRESETS, SCRIPT
-from coordinator.runner.stages import Access, AttemptRun, Report
+from coordinator.runner.stages import Access, AttemptReport, AttemptRun
 from coordinator.runner.supervision import strays
 from coordinator.runner.workspaces.hooks import NONE
 from tests.runner.repositories import Place
@@ -49,7 +49,7 @@ class Bench:
 
     def begin(
         self, command: Sequence[str], preset: str, text: str = "", **more: Any
-    ) -> tuple[AttemptRun, records.Record]:
+    ) -> tuple[AttemptRun, records.RunRecord]:
         job = Job({"id": str(uuid.uuid4()), "title": "Write it", "description": text})
         self.item_id = str(job.item["id"])
         options: dict[str, Any] = {"environment": {**os.environ, **self.place.environment}, "ttl": 2} | more
@@ -61,7 +61,7 @@ class Bench:
         access = Access("http://fleet:1", "p", "team/a", (), None)
         return AttemptRun(job, record, made, access, spaces, self.said.append), record
 
-    async def run(self, command: Sequence[str], preset: str = "claude", text: str = "", **more: Any) -> Report:
+    async def run(self, command: Sequence[str], preset: str = "claude", text: str = "", **more: Any) -> AttemptReport:
         run, record = self.begin(command, preset, text, **more)
         try:
             report = await run.run()

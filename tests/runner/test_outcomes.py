@@ -12,11 +12,11 @@ import pytest
 from coordinator.runner.outcomes import Kind, Outcome, Stop, judge
 from coordinator.runner.presets import PRESETS
 from coordinator.runner.protocols import Reading, Trouble
-from coordinator.runner.result_file import BadResult, Result, read_result
+from coordinator.runner.result_file import BadResult, ResultFile, read_result
 from coordinator.runner.supervision.processes import Ended
 
 
-def _judge(code: int = 0, stop: Stop = "", result: Result | None = None, **more: Any) -> Outcome:
+def _judge(code: int = 0, stop: Stop = "", result: ResultFile | None = None, **more: Any) -> Outcome:
     options = {name: more.pop(name) for name in ("exit_codes", "speaks", "allow_denials", "last_words") if name in more}
     ended = more.pop("ended", Ended(code=code))
     return judge(ended, stop, Reading(**more), result, **options)
@@ -119,14 +119,14 @@ def test_a_killed_supervisor_does_not_count() -> None:
 def test_a_result_lowers_an_outcome_and_never_raises_it(code: int, said: Any) -> None:
     order = ["done", "later", "failed", "hopeless"]
     by_code = _judge(code).kind
-    found = _judge(code, result=Result(outcome=said, summary="why", retry_after_seconds=3.0))
+    found = _judge(code, result=ResultFile(outcome=said, summary="why", retry_after_seconds=3.0))
     assert found.kind == max(by_code, said, key=order.index)
     if found.kind == "later":
         assert (found.retry_after_seconds, found.pauses) == (3.0, True)
 
 
 def test_a_result_does_not_mend_a_broken_runner() -> None:
-    assert _judge(127, result=Result(outcome="hopeless")).kind == "broken"
+    assert _judge(127, result=ResultFile(outcome="hopeless")).kind == "broken"
 
 
 def test_the_last_words_explain_an_exit_code() -> None:
@@ -150,7 +150,7 @@ def test_no_file_and_an_empty_one_are_no_result(tmp_path: Path) -> None:
 def test_what_is_no_object_of_ours_is_text(tmp_path: Path, text: str | bytes) -> None:
     found = read_result(_written(tmp_path / "r", text))
     shown = text if isinstance(text, str) else text.decode(errors="replace")
-    assert found == Result(result=shown.strip())
+    assert found == ResultFile(result=shown.strip())
 
 
 def test_json_with_all_fields(tmp_path: Path) -> None:

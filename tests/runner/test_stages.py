@@ -20,8 +20,8 @@ import pytest
 from coordinator.runner import records, stages, watch
 from coordinator.runner.presets import PRESETS, Preset
 from coordinator.runner.protocols import Attempt, WorkspaceFailed
-from coordinator.runner.records import NoRoom, Record
-from coordinator.runner.stages import Access, AttemptRun, Report
+from coordinator.runner.records import NoRoom, RunRecord
+from coordinator.runner.stages import Access, AttemptReport, AttemptRun
 from coordinator.runner.workspaces.hooks import NONE, Hooks
 from tests.runner.attempts import Hurried
 from tests.support.wait import wait_until
@@ -92,7 +92,9 @@ class Bench:
         self.said: list[str] = []
         records.prepare(self.state)
 
-    def attempt(self, command: str | Sequence[str], job: Job | None = None, **more: Any) -> tuple[AttemptRun, Record]:
+    def attempt(
+        self, command: str | Sequence[str], job: Job | None = None, **more: Any
+    ) -> tuple[AttemptRun, RunRecord]:
         job = job or Job()
         words = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
         options: dict[str, Any] = {"environment": dict(os.environ), "timeout": 60.0} | more
@@ -102,7 +104,7 @@ class Bench:
         made = Hurried(command=words, state=self.state, **options)
         return AttemptRun(job, record, made, access, self.space, self.said.append), record
 
-    async def run(self, command: str | Sequence[str], job: Job | None = None, **more: Any) -> Report:
+    async def run(self, command: str | Sequence[str], job: Job | None = None, **more: Any) -> AttemptReport:
         run, record = self.attempt(command, job, **more)
         try:
             return await run.run()

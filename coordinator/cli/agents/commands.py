@@ -16,7 +16,7 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import print_as, print_json
 from coordinator.client import Fleet
-from coordinator.operations import Operator, Result
+from coordinator.operations import ActResult, Operator
 from coordinator.operations.drains import drain_agents
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
@@ -51,7 +51,7 @@ def drain(
 ) -> None:
     name = name.removesuffix("/")
 
-    async def act(by: Operator) -> tuple[Result, AgentsResult]:
+    async def act(by: Operator) -> tuple[ActResult, AgentsResult]:
         await _check_known(by.store, project, await read_agents(by.store, project, 0, 1))
         return await drain_agents(by, project, name), await _everybody(by.store, project)
 

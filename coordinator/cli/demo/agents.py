@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 
 import msgspec
 
-from coordinator.cli.demo.source import Source
+from coordinator.cli.demo.source import DemoSource
 from coordinator.cli.demo.work import Crash
 from coordinator.client import ClaimLost, Fleet, FleetError, Observer
 from coordinator.client.retries import Retryable
@@ -22,7 +22,7 @@ _LAST_SECONDS = 20.0
 
 
 class Options(msgspec.Struct, frozen=True):
-    source: Source
+    source: DemoSource
     agents: int
     trees: int
     url: str | None

@@ -29,7 +29,7 @@ _HOLDS_BACK = ("done", "blocked", "statusLabel", "notBefore", "recurs", "require
 """What keeps agents from doing an item of a plan."""
 
 
-class Source(NamedTuple):
+class DemoSource(NamedTuple):
     name: str
     plan: dict[str, Any]
     notes: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Source(NamedTuple):
         return [_unlimited({**self.plan, "title": f"{self.plan['title']}{suffix}"}) for suffix in suffixes]
 
 
-def from_file(path: str) -> Source:
+def from_file(path: str) -> DemoSource:
     """A plan in YAML or Markdown. Raises CommandFailed: it cannot be read, or is wrong."""
     try:
         text = Text.of(Path(path))
@@ -53,10 +53,10 @@ def from_file(path: str) -> Source:
     plan = dict(text.mapping())
     held = [*_held_back(plan)]
     notes = (f"done all the same, whatever the plan says of {', '.join(_HOLDS_BACK)}: {', '.join(held)}",)
-    return Source(path, plan, notes if held else ())
+    return DemoSource(path, plan, notes if held else ())
 
 
-def installed() -> Source:
+def installed() -> DemoSource:
     """Everything that is installed in this environment."""
     names: dict[str, str] = {}
     declared: dict[str, list[str]] = {}
@@ -68,7 +68,7 @@ def installed() -> Source:
     notes = [
         f"{one} and {other} require each other: left out that {one} needs the other first" for one, other in dropped
     ]
-    return Source("the distributions installed here", planned(names, requires), tuple(notes))
+    return DemoSource("the distributions installed here", planned(names, requires), tuple(notes))
 
 
 def _needed(name: str, lines: Iterable[str], known: Container[str]) -> list[str]:

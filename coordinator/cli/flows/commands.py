@@ -18,7 +18,7 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet
-from coordinator.operations import Operator, Result
+from coordinator.operations import ActResult, Operator
 from coordinator.operations.flows import cancel_flow, had_ended, known, pause_flow, retry_flow
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
@@ -151,10 +151,14 @@ def cancel(
     print(f"workflow {id} is cancelled")
 
 
-async def _cancelled(fleet: Fleet, id: int) -> Result:
+async def _cancelled(fleet: Fleet, id: int) -> ActResult:
     """What came of a call of the tool."""
     answer = await fleet.call("workflow_cancel", {"id": id})
-    return Result("allowed") if answer["cancelled"] else Result("refused", had_ended(answer.get("status", "cancelled")))
+    return (
+        ActResult("allowed")
+        if answer["cancelled"]
+        else ActResult("refused", had_ended(answer.get("status", "cancelled")))
+    )
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -175,11 +179,13 @@ def retry(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Pro
     print(f"workflow {id} was {facts['status']} and runs again: {counted(facts['steps'], 'step')}")
 
 
-def _act(loaded: LoadedSettings, id: int, reason: str | None, act: Callable[[Operator], Awaitable[Result]]) -> Result:
+def _act(
+    loaded: LoadedSettings, id: int, reason: str | None, act: Callable[[Operator], Awaitable[ActResult]]
+) -> ActResult:
     return _check(id, acting(loaded, reason, act))
 
 
-def _check(id: int, result: Result) -> Result:
+def _check(id: int, result: ActResult) -> ActResult:
     """What came of an act. Raises CommandFailed: it was refused."""
     if not result.done:
         raise CommandFailed(f"workflow {id}: {result.said}")

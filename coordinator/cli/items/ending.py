@@ -15,7 +15,7 @@ from coordinator.cli.items.arguments import AsJson, Id, item
 from coordinator.cli.items.tables import short
 from coordinator.cli.stores import STORE_SETTINGS, unwritten
 from coordinator.cli.terminal import print_json
-from coordinator.operations import Operator, Result, claims
+from coordinator.operations import ActResult, Operator, claims
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.wording import printable
@@ -32,7 +32,7 @@ def end_claim(
     json: AsJson = False,
     project: Annotated[str, Parameter(help="The project of the item.")] = DEFAULT_PROJECT,
 ) -> int:
-    async def act(by: Operator) -> Result:
+    async def act(by: Operator) -> ActResult:
         if none := await unwritten(by.store, project):
             raise CommandFailed(none, Exit.USAGE)
         return await claims.end_claim(by, project, item(id), fence=fence or 0, failed=failed)

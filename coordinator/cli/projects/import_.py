@@ -20,9 +20,9 @@ from coordinator.cli.terminal import print_as, print_json
 from coordinator.client import Fleet
 from coordinator.interchange.files import read_regular
 from coordinator.interchange.formats import backlog, beads, github, jira, linear, markdown, taskmaster
-from coordinator.interchange.importing import Import, Report
+from coordinator.interchange.importing import Import, ImportReport
 from coordinator.interchange.mapping import Mapping_, apply_mapping, read_mapping
-from coordinator.interchange.model import ImportProblem, Source, label_of
+from coordinator.interchange.model import ImportProblem, ImportSource, label_of
 from coordinator.interchange.shaping import MAX_DEPTH, shape
 from coordinator.wording import counted, printable
 
@@ -95,7 +95,7 @@ def import_(
             )
         _say(f"{file}: there are no items in it" + (", such as '- [ ] text'" if format == "markdown" else ""))
 
-    async def act(fleet: Fleet) -> Report:
+    async def act(fleet: Fleet) -> ImportReport:
         below, depth = None, -1
         if parent is not None:
             top = await fleet.call("query_items", {"operation": "get", "id": item(parent)})
@@ -128,7 +128,7 @@ def _restore(file: str, redis_url: str | None, reason: str | None, json: bool, a
     print_as(done, [said], json)
 
 
-def _read(format: str, file: str, write_ids: bool, skip_unreadable: bool, dry_run: bool) -> Source:
+def _read(format: str, file: str, write_ids: bool, skip_unreadable: bool, dry_run: bool) -> ImportSource:
     """Reads the source, or raises CommandFailed; it may be malformed (ImportProblem)."""
     if format == "backlog":
         if file == "-":
@@ -150,7 +150,7 @@ def _read(format: str, file: str, write_ids: bool, skip_unreadable: bool, dry_ru
                 fresh.replace(file)
     except OSError as error:
         raise CommandFailed(f"{file}: {error.strerror}", Exit.USAGE) from None
-    found: Source = _MODULES[format].read(data)
+    found: ImportSource = _MODULES[format].read(data)
     return found
 
 
@@ -158,7 +158,7 @@ def _say(text: str) -> None:
     print(f"fleet: {text}", file=sys.stderr)
 
 
-def _print(report: Report, found: Source, name: str, unnamed: bool, dry_run: bool, closing: bool) -> None:
+def _print(report: ImportReport, found: ImportSource, name: str, unnamed: bool, dry_run: bool, closing: bool) -> None:
     for remark in found.remarks:
         _say(printable(remark))
     if lost := found.losses():

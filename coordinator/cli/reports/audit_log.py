@@ -12,7 +12,7 @@ from coordinator.cli.checks import check_project_name, check_range
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import print_json
-from coordinator.operations import AuditLog, Record
+from coordinator.operations import ActRecord, AuditLog
 from coordinator.operations.log import KEPT
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
@@ -46,7 +46,7 @@ def tail(
     with_store(loaded, show)
 
 
-def _print(one: Record, as_json: bool) -> None:
+def _print(one: ActRecord, as_json: bool) -> None:
     if as_json:
         shown = {**msgspec.structs.asdict(one), "at": iso(one.at)}
         del shown["entry"], shown["request"]

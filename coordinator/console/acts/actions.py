@@ -17,12 +17,12 @@ import structlog
 from coordinator.console.acts.large import untyped_items
 from coordinator.console.acts.operate import OPERATIONS, operate
 from coordinator.console.acts.rate import Rate
-from coordinator.console.answers import Answer, data
+from coordinator.console.answers import PageAnswer, data
 from coordinator.console.metrics import ACTIONS
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure, invalid
 from coordinator.identity.callers.permissions import OPERATE
-from coordinator.operations import MAX_REASON, Operator, Result, given_reason, outcome_of, record
+from coordinator.operations import MAX_REASON, ActResult, Operator, given_reason, outcome_of, record
 from coordinator.operations.calls import CALLS, act_of_call
 from coordinator.operations.flows import had_ended
 from coordinator.service import Service
@@ -75,7 +75,7 @@ class Actions(Service):
     def configure(self, settings: Settings) -> None:
         self._settings = settings
 
-    async def answer(self, viewer: Viewer, project: str, path: str, body: bytes) -> Answer:
+    async def answer(self, viewer: Viewer, project: str, path: str, body: bytes) -> PageAnswer:
         """Does what a page of ours asks for: ``call/<toolset>/<tool>`` or ``operate/<operation>``."""
         what, _, name = path.partition("/")
         toolset, _, tool = name.partition("/") if what == "call" else ("", "", name)
@@ -114,24 +114,24 @@ class Actions(Service):
 
     async def _call(
         self, caller: Caller, project: str, toolset: str, tool: Tool, arguments: Mapping[str, Any]
-    ) -> Result:
+    ) -> ActResult:
         given = dict(arguments)
         typed = given.pop("typed", "")
         meant = decoded(tool, identified_schema(tool.arguments), given)
         if tool.name in _KEEP and meant.operation.lower() == "delete":  # in any case, as they read it
             raise ToolFailure("permission_denied", "nothing is deleted here")
         if toolset == "items" and (problem := await untyped_items(self._store, project, meant, typed)):
-            return Result("refused", problem)
+            return ActResult("refused", problem)
         request = structlog.contextvars.get_contextvars().get("request_id", "")
 
-        async def do() -> Result:
+        async def do() -> ActResult:
             return _result(await self._calls.run(tool, Call(project, request, caller), meant, "console"))
 
         said = next((one.summary for one in getattr(meant, "transitions", ())), None) or ""
         by = await self._operator(caller, said[:MAX_REASON], getattr(meant, "request_id", None) or "")
         return await record(by, act_of_call(toolset, tool.name, meant, project), do)
 
-    async def _operate(self, caller: Caller, project: str, name: str, arguments: Mapping[str, Any]) -> Result:
+    async def _operate(self, caller: Caller, project: str, name: str, arguments: Mapping[str, Any]) -> ActResult:
         given = dict(arguments)
         reason, request = given.pop("reason", None), given.pop("requestId", "")
         if not isinstance(request, str) or len(request) > MAX_REQUEST_ID:
@@ -161,7 +161,7 @@ _ENDED = "already terminal"
 """Why an item of a tree is left as it is that is completed or cancelled with others."""
 
 
-def _result(done: Done) -> Result:
+def _result(done: Done) -> ActResult:
     """What came of a call of a tool. Its sentences may quote items, so the log gets codes and numbers."""
     result = msgspec.json.decode(done.body) if done.body else {}
     facts = msgspec.Raw(done.body or b"{}")
@@ -170,19 +170,19 @@ def _result(done: Done) -> Result:
         failure = ToolFailure(done.code, error["message"], retry_after_ms=error.get("retryAfterMs"))
         if failure.kind == "shedding" or failure.code == "permission_denied":
             raise failure
-        return Result(outcome_of(failure), failure.message, facts, done.code)
+        return ActResult(outcome_of(failure), failure.message, facts, done.code)
     if isinstance(error, dict):
-        return Result("refused", str(error.get("message", "")), facts, str(error.get("code", "")))
+        return ActResult("refused", str(error.get("message", "")), facts, str(error.get("code", "")))
     if done.failed:
-        return Result("refused", done.text, facts, done.code)
+        return ActResult("refused", done.text, facts, done.code)
     refused = list(_refused(result)) if isinstance(result, dict) else []
     if not refused:
-        return Result("allowed", facts=facts)
+        return ActResult("allowed", facts=facts)
     many = len(result.get("results") or ()) or len(result.get("failures") or ()) + len(result.get("items") or ())
     if len(refused) == 1 and many <= 1:
-        return Result("refused", refused[0], facts, "")
+        return ActResult("refused", refused[0], facts, "")
     count = f"{len(refused)} of {max(many, len(refused))} refused"
-    return Result("refused", f"{count}. {refused[0]}", facts, count)
+    return ActResult("refused", f"{count}. {refused[0]}", facts, count)
 
 
 def _refused(result: Mapping[str, Any]) -> Iterator[str]:

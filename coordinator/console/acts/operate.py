@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from coordinator.console.acts.large import untyped
 from coordinator.errors import invalid
-from coordinator.operations import Operator, Result
+from coordinator.operations import ActResult, Operator
 from coordinator.operations.claims import end_claim
 from coordinator.operations.drains import drain_agents, drain_processes
 from coordinator.operations.flows import pause_flow, retry_flow
@@ -44,15 +44,15 @@ class _Flow(_Arguments):
 
 class Operation(NamedTuple):
     arguments: type[_Arguments]
-    act: Callable[[Operator, str, Any], Awaitable[Result]]
+    act: Callable[[Operator, str, Any], Awaitable[ActResult]]
     """Given who acts, the project, and the arguments."""
     of_project: bool = True
     """Else it is about the fleet."""
 
 
-async def _drain(by: Operator, _: str, of: _Scope) -> Result:
+async def _drain(by: Operator, _: str, of: _Scope) -> ActResult:
     problem = untyped(of.typed, FLEET_SCOPE, "all processes") if of.scope == FLEET_SCOPE else ""
-    return Result("refused", problem) if problem else await drain_processes(by, of.scope)
+    return ActResult("refused", problem) if problem else await drain_processes(by, of.scope)
 
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -70,7 +70,7 @@ OPERATIONS: Mapping[str, Operation] = {
 """By name."""
 
 
-async def operate(by: Operator, name: str, project: str, given: Mapping[str, Any]) -> Result:
+async def operate(by: Operator, name: str, project: str, given: Mapping[str, Any]) -> ActResult:
     """Does one of ``OPERATIONS``, with the arguments of a request."""
     operation = OPERATIONS[name]
     if operation.of_project != bool(project):

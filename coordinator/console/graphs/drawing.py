@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from coordinator.console.graphs.layouts import Graph, Layout, Point
 from coordinator.console.parts import icon_path, plain
-from coordinator.console.view import Asked, Rendered, Row, region_element
+from coordinator.console.view import Rendered, Row, Visit, region_element
 
 WIDTH, HEIGHT = 196, 46
 """Of a node, in px."""
@@ -78,7 +78,7 @@ def graph_rows(
 
 
 def graph_element(
-    asked: Asked, name: str, rendered: Mapping[str, Rendered], layout: Layout | None, label: str, about: Node
+    visit: Visit, name: str, rendered: Mapping[str, Rendered], layout: Layout | None, label: str, about: Node
 ) -> Node:
     """A graph in its page, with what it takes to look around in it.
 
@@ -101,7 +101,7 @@ def graph_element(
                     _arrow("strong-arrow"),
                     htpy.clippath(id="in-node")[htpy.rect(width=str(WIDTH - 8), height=str(HEIGHT))],
                 ],
-                region_element(asked, name, rendered, htpy.g),
+                region_element(visit, name, rendered, htpy.g),
             ]
         ],
         htpy.figcaption(".dim")[about],

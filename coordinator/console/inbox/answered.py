@@ -23,7 +23,7 @@ MOST = 50
 _POSITION = re.compile(r"(?:(\d{1,16})[-/]\w{1,80})?")
 
 
-class Answer(NamedTuple):
+class PastAnswer(NamedTuple):
     kind: Kind
     id: str
     """What it is called: ids of the approval, of flow and step, of the session, or of the item (32 hex digits)."""
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 
 class History(NamedTuple):
-    rows: list[Answer]
+    rows: list[PastAnswer]
     """The last answer first."""
     next: str
     """Where the next page begins; empty: this is the last one."""
@@ -92,7 +92,7 @@ async def read_history(
 
 class _Page(NamedTuple):
     next: str
-    rows: list[Answer]
+    rows: list[PastAnswer]
 
 
 def _positions(after: str) -> dict[Kind, str]:
@@ -111,31 +111,33 @@ def _time(position: str) -> int:
     return int(position.replace("/", "-").partition("-")[0])
 
 
-def _of_approval(one: ListedApproval) -> Answer:
+def _of_approval(one: ListedApproval) -> PastAnswer:
     position = f"{one.answered_at}/{one.id}"
     what = one.answer or one.status
-    return Answer("approval", one.id, one.definition, one.by, what, one.requester, one.via, one.answered_at, position)
+    return PastAnswer(
+        "approval", one.id, one.definition, one.by, what, one.requester, one.via, one.answered_at, position
+    )
 
 
-def _of_gate(one: ReleasedGate) -> Answer:
+def _of_gate(one: ReleasedGate) -> PastAnswer:
     name, title = f"{one.flow}:{one.step}", f"{one.flow_name}: {one.name}"
-    return Answer("gate", name, title, one.by, "released", one.creator, one.via, one.at, one.entry)
+    return PastAnswer("gate", name, title, one.by, "released", one.creator, one.via, one.at, one.entry)
 
 
-def _of_checkpoint(one: AnsweredCheckpoint) -> Answer:
+def _of_checkpoint(one: AnsweredCheckpoint) -> PastAnswer:
     title, what = f"{one.workflow}: {one.checkpoint}", one.option or one.how.replace("_", " ")
-    return Answer("checkpoint", one.session, title, one.by, what, one.asked_by, one.via, one.at, one.entry)
+    return PastAnswer("checkpoint", one.session, title, one.by, what, one.asked_by, one.via, one.at, one.entry)
 
 
-def _of_question(one: AnsweredQuestion) -> Answer:
+def _of_question(one: AnsweredQuestion) -> PastAnswer:
     by, asker = ("" if actor is UNSET else actor.id for actor in (one.by, one.asked_by))
     what = one.text or _GONE_ON.get(one.trigger, one.trigger)
-    return Answer("question", one.item, one.title or "a deleted item", by, what, asker, "", one.at, one.entry)
+    return PastAnswer("question", one.item, one.title or "a deleted item", by, what, asker, "", one.at, one.entry)
 
 
 _GONE_ON = {"resume": "resumed", "cancel": "cancelled"}
 """What became of items without an answer in words."""
-_OF: Mapping[Kind, Callable[[Any], Answer]] = {
+_OF: Mapping[Kind, Callable[[Any], PastAnswer]] = {
     "approval": _of_approval,
     "gate": _of_gate,
     "checkpoint": _of_checkpoint,

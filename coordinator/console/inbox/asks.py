@@ -14,7 +14,7 @@ from coordinator.console.acts.confirms import confirm
 from coordinator.console.acts.forms import answer_form, schema_fields
 from coordinator.console.inbox.waiting import TOOLSET, Kind
 from coordinator.console.parts import agent_link, ago, item_link, left, number, plain
-from coordinator.console.view import Asked, path_of
+from coordinator.console.view import Visit, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.definitions import Checkpoint
 from coordinator.toolsets.flows import WaitingGate
@@ -61,8 +61,8 @@ def evidence(found: Sequence[Evidence]) -> Node:
     return [h3["Evidence"], ul[rows]]
 
 
-def approval(asked: Asked, one: OpenApproval) -> Iterator[Node]:
-    instance = a(href=path_of("instance", asked.project, one.workflow))[plain(one.title or one.definition)]
+def approval(visit: Visit, one: OpenApproval) -> Iterator[Node]:
+    instance = a(href=path_of("instance", visit.project, one.workflow))[plain(one.title or one.definition)]
     yield facts(
         ("instance", [instance, " in state ", plain(one.state), f", version {one.version}"]),
         ("asked by", [plain(one.requester), " by ", plain(one.asked_by), ", ", ago(one.asked_at)]),
@@ -76,17 +76,17 @@ def approval(asked: Asked, one: OpenApproval) -> Iterator[Node]:
     if one.operation:
         yield p(".dim")[f"{plain(one.operation)} is in progress; you can answer when it has ended."]
     yield [value("Context", one.context), value("Input", one.input), evidence(one.evidence)]
-    yield answers(asked, one.workflow, one.version, one.answers)
+    yield answers(visit, one.workflow, one.version, one.answers)
 
 
-def answers(asked: Asked, workflow: str, version: int, found: Sequence[AnswerChoice]) -> Node:
+def answers(visit: Visit, workflow: str, version: int, found: Sequence[AnswerChoice]) -> Node:
     """The transitions by which people may leave a state, each with its form."""
     if not found:
         return None
-    return [h3["Answers"], ul(".answers")[(li[_answer(asked, workflow, version, one)] for one in found)]]
+    return [h3["Answers"], ul(".answers")[(li[_answer(visit, workflow, version, one)] for one in found)]]
 
 
-def _answer(asked: Asked, workflow: str, version: int, one: AnswerChoice) -> Node:
+def _answer(visit: Visit, workflow: str, version: int, one: AnswerChoice) -> Node:
     fails = bool(one.targets) and one.targets[0].outcome == "failure"
     leads = [
         ["leads to ", span(".state")[plain(target.state)], f" ({target.outcome})" if target.outcome else None]
@@ -105,20 +105,20 @@ def _answer(asked: Asked, workflow: str, version: int, one: AnswerChoice) -> Nod
     return [
         p[leads, ". ", span(".dim")[" ".join(plain(text) for text in about if text)]],
         answer_form(
-            asked.project,
+            visit.project,
             change,
             title,
             schema_fields(one.input_schema, one.arguments, "arguments"),
             about=f"{workflow}:{one.transition}",
-            refused=cannot(asked.viewer, "approval") or one.refusal,
+            refused=cannot(visit.viewer, "approval") or one.refusal,
             confirm=confirm("answer approval", answer=one.title, state=leads_to),
             kind="danger" if fails else "primary",
         ),
     ]
 
 
-def gate(asked: Asked, one: WaitingGate) -> Iterator[Node]:
-    flow = a(href=path_of("flow", asked.project, str(one.flow)))[f"flow {one.flow} ", plain(one.flow_name)]
+def gate(visit: Visit, one: WaitingGate) -> Iterator[Node]:
+    flow = a(href=path_of("flow", visit.project, str(one.flow)))[f"flow {one.flow} ", plain(one.flow_name)]
     yield facts(
         ("flow", [flow, " (paused: what follows waits until it is resumed)" if one.paused else None]),
         ("gate", [plain(one.name), " ", span(".dim")[plain(one.key)] if one.key != one.name else None]),
@@ -128,32 +128,32 @@ def gate(asked: Asked, one: WaitingGate) -> Iterator[Node]:
         ("time left", left(one.expires_at) if one.expires_at else None),
         ("asked in vain", plain(", ".join(one.declined))),
     )
-    refused = cannot(asked.viewer, "gate") or ("" if one.may_release else f"The role {one.role!r} is required.")
+    refused = cannot(visit.viewer, "gate") or ("" if one.may_release else f"The role {one.role!r} is required.")
     change = Change("call/flows/workflow_step_ready", {"step_id": one.step}, "Released.")
     yield [
         h3["Answers"],
         p["Releasing it lets the steps that wait for it begin. To refuse, cancel the flow on its page."],
         answer_form(
-            asked.project, change, "Release the gate", refused=refused, confirm=confirm("release gate", name=one.name)
+            visit.project, change, "Release the gate", refused=refused, confirm=confirm("release gate", name=one.name)
         ),
     ]
 
 
-def checkpoint(asked: Asked, one: SeenSession) -> Iterator[Node]:
+def checkpoint(visit: Visit, one: SeenSession) -> Iterator[Node]:
     """The open checkpoint of a session."""
-    session = a(href=path_of("session", asked.project, one.row.id))[plain(one.title or one.row.workflow)]
+    session = a(href=path_of("session", visit.project, one.row.id))[plain(one.title or one.row.workflow)]
     found = one.definition
     yield facts(
         ("session", [session, " at ", plain(one.row.activity)]),
         ("checkpoint", [plain(found.name) if found else None, " ", span(".dim")[plain(one.row.checkpoint)]]),
         ("waits since", ago(one.row.yielded_at)),
-        ("item", item_link(asked.project, dashed(one.row.item), "") if one.row.item else None),
+        ("item", item_link(visit.project, dashed(one.row.item), "") if one.row.item else None),
     )
     if found is None:
         yield p["Its definition was removed, so that it cannot be answered until that is back."]
         return
     yield p(".message")[plain(found.message)]
-    yield [h3["Answers"], ul(".answers")[(li[way] for way in _ways(asked, one, found))]]
+    yield [h3["Answers"], ul(".answers")[(li[way] for way in _ways(visit, one, found))]]
 
 
 def last_answer(one: SeenSession) -> Node:
@@ -171,14 +171,14 @@ def given(answer: KeptAnswer) -> Node:
     return [f"{plain(said.agent)} has answered {plain(said.checkpoint)}: ", htpy.strong[plain(way)], via]
 
 
-def _ways(asked: Asked, one: SeenSession, found: Checkpoint) -> Iterator[Node]:
-    refused = cannot(asked.viewer, "checkpoint")
+def _ways(visit: Visit, one: SeenSession, found: Checkpoint) -> Iterator[Node]:
+    refused = cannot(visit.viewer, "checkpoint")
 
     def way(act: str, about: Node, **how: Any) -> Node:
         arguments = {"session_id": one.row.id, "yielded_at": one.row.yielded_at, **how}
         change = Change("call/sessions/respond_checkpoint", arguments, f"Answered: {act}")
         asks = confirm("answer checkpoint", answer=act)
-        return [p[about], answer_form(asked.project, change, act, refused=refused, confirm=asks)]
+        return [p[about], answer_form(visit.project, change, act, refused=refused, confirm=asks)]
 
     for choice in found.options:
         effect = msgspec.to_builtins(choice.effects)
@@ -193,25 +193,25 @@ def _ways(asked: Asked, one: SeenSession, found: Checkpoint) -> Iterator[Node]:
         yield p(".dim")[f"Agents may take the default after {seconds:g} s."]
 
 
-def question(asked: Asked, item: str, title: str, notes: Sequence[Any], gone_on: Node) -> Iterator[Node]:
+def question(visit: Visit, item: str, title: str, notes: Sequence[Any], gone_on: Node) -> Iterator[Node]:
     """The questions of an agent about an item, with their answers; ``gone_on``: why it waits for none any more."""
     by_key = {note.key: note for note in notes}
-    yield facts(("item", item_link(asked.project, item, plain(title))))
+    yield facts(("item", item_link(visit.project, item, plain(title))))
     count = 0
     while f"question-{count + 1}" in by_key:
         count += 1
         for key in (f"question-{count}", f"answer-{count}"):
             if key in by_key:
-                yield _note(asked, key, by_key[key])
+                yield _note(visit, key, by_key[key])
     if gone_on is not None:
         yield p(".answered")[gone_on]
         return
-    refused = cannot(asked.viewer, "question")
+    refused = cannot(visit.viewer, "question")
     resume = {"transitions": [{"itemId": item, "trigger": "resume", "summary": "answered"}]}
     key = f"answer-{count or 1}"
     if key in by_key:  # whoever has written it could not resume the item
         yield answer_form(
-            asked.project, Change("call/items/advance_item", resume, "Resumed."), "Resume", refused=refused
+            visit.project, Change("call/items/advance_item", resume, "Resumed."), "Resume", refused=refused
         )
         return
     note = {"itemId": item, "key": key, "role": "work", "expectedModifiedAt": ""}
@@ -223,12 +223,12 @@ def question(asked: Asked, item: str, title: str, notes: Sequence[Any], gone_on:
     )
     field = text_field("notes.0.body", "Your answer, which whoever takes the item next gets", lines=3, required=True)
     yield answer_form(
-        asked.project, change, "Answer, and resume the item", field, about=f"{item}:{key}", refused=refused
+        visit.project, change, "Answer, and resume the item", field, about=f"{item}:{key}", refused=refused
     )
 
 
-def _note(asked: Asked, key: str, note: Any) -> Node:
+def _note(visit: Visit, key: str, note: Any) -> Node:
     actor = getattr(note, "actor", None)
-    who = agent_link(asked.project, actor.id) if actor else "somebody"
+    who = agent_link(visit.project, actor.id) if actor else "somebody"
     when = ago(instant(note.modified_at, "modifiedAt"))
     return div(".said")[p(".dim")[key, " by ", who, ", ", when], pre(".value")[plain(note.body or "")]]

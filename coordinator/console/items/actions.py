@@ -29,7 +29,7 @@ from coordinator.console.acts.large import is_large_tree
 from coordinator.console.acts.operating import end_claim_button
 from coordinator.console.items.cards import postponed
 from coordinator.console.parts import number, plain
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, region_element
+from coordinator.console.view import Region, Rendered, Row, Rows, Visit, region_element
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.caller import BUDGETS
 from coordinator.toolsets.items import (
@@ -61,17 +61,17 @@ _THEN = "then.transitions.0.itemId"
 _CHANGED = Change(_ITEMS, {"operation": "update", "items": [{}], "shown": [{}]}, "It is changed.")
 
 
-async def _load(asked: Asked) -> Rows:
-    if refused := refusal(asked.viewer, "items"):
+async def _load(visit: Visit) -> Rows:
+    if refused := refusal(visit.viewer, "items"):
         return Rows([Row("action:none", note(f"Read only: {refused}."))])
-    full: FullItem = await asked.tool("items", "query_items", {"operation": "get", "id": asked.id})
+    full: FullItem = await visit.tool("items", "query_items", {"operation": "get", "id": visit.id})
     inner = full.id.replace("-", "")
-    context: ItemContextResult = await asked.tool("items", "get_context", {"itemId": full.id})
-    now, rows = await asked.read(rows_by_ids, [inner])
+    context: ItemContextResult = await visit.tool("items", "get_context", {"itemId": full.id})
+    now, rows = await visit.read(rows_by_ids, [inner])
     if not rows:
         raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such item")
-    large = rows[0].children > 0 and await asked.read(is_large_tree, inner)
-    shown = _actions(asked, rows[0], full, context, now, large)
+    large = rows[0].children > 0 and await visit.read(is_large_tree, inner)
+    shown = _actions(visit, rows[0], full, context, now, large)
     return Rows([Row(f"action:{name}", content) for name, content in shown])
 
 
@@ -79,18 +79,18 @@ ACTIONS = Region(_load, ("items",), htpy.li, personal=True)
 """What the viewer may do with an item now, one button a row; of the view ``item``, with the name ``actions``."""
 
 
-def actions_element(asked: Asked, rendered: Mapping[str, Rendered]) -> Node:
-    return region_element(asked, "actions", rendered, htpy.menu, class_="actions", aria_label="Actions")
+def actions_element(visit: Visit, rendered: Mapping[str, Rendered]) -> Node:
+    return region_element(visit, "actions", rendered, htpy.menu, class_="actions", aria_label="Actions")
 
 
 def _actions(
-    asked: Asked, item: Item, full: FullItem, context: ItemContextResult, now: int, large: bool
+    visit: Visit, item: Item, full: FullItem, context: ItemContextResult, now: int, large: bool
 ) -> Iterator[tuple[str, Node]]:
     """The buttons, each with what names it."""
     title, role = plain(item.title), ROLE_NAMES[item.role]
-    project, dashed = asked.project, full.id
+    project, dashed = visit.project, full.id
     live = STATES[item.state] == "held" and item.expires > now
-    mine = asked.viewer.caller is not None and item.holder == asked.viewer.caller.id
+    mine = visit.viewer.caller is not None and item.holder == visit.viewer.caller.id
     held = f"{plain(item.holder)} holds it" if live and not mine else ""
     waits = f"waits for {number(item.blockers)} other items" if item.blockers else ""
 
@@ -120,14 +120,14 @@ def _actions(
     if item.held_until > now and not postponed(item) and not item.blockers and role in ("queue", "work", "review"):
         yield "offer", _offer_now(project, item, full)
     if live:
-        yield "end-claim", end_claim_button(asked, item)
+        yield "end-claim", end_claim_button(visit, item)
     shown = PRIORITY_NAMES[item.priority]
     yield from ((one, _priority(project, dashed, one, shown)) for one in PRIORITIES if one != shown)
     yield "edit-item", opener("Edit", "edit-item", _editable(full))
-    yield "set-budget", budget_opener(asked, full.id, full.budget)
+    yield "set-budget", budget_opener(visit, full.id, full.budget)
     if full.budget:
         change = _edit(dashed, "It has no budget.", {"budget": None}, {"budget": full.budget})
-        refused = "" if _raises(asked) else "needs the permission 'items.budget'"
+        refused = "" if _raises(visit) else "needs the permission 'items.budget'"
         asks = confirm("remove budget", title=item.title)
         yield "remove-budget", button("Remove budget", change, project, confirm=asks, refused=refused)
     yield "edit-note", opener("Add note", "edit-note", {"notes.0.itemId": dashed, "notes.0.expectedModifiedAt": ""})
@@ -173,22 +173,22 @@ def _offer_now(project: str, item: Item, full: FullItem) -> Node:
     return button("Offer now", change, project, confirm=asks)
 
 
-def _raises(asked: Asked) -> bool:
-    caller = asked.viewer.caller
+def _raises(visit: Visit) -> bool:
+    caller = visit.viewer.caller
     return caller is not None and not BUDGETS.isdisjoint(caller.permissions)
 
 
-def budget_opener(asked: Asked, item: str, budget: BudgetLimits | UnsetType) -> Node:
+def budget_opener(visit: Visit, item: str, budget: BudgetLimits | UnsetType) -> Node:
     """A button that changes the budget of an item; the page needs ``budget_dialog``. Whoever lacks the permission to
     raise it may lower it.
     """
     found = {} if isinstance(budget, UnsetType) else msgspec.to_builtins(budget)
-    verb = "Raise" if found and _raises(asked) else "Lower" if found else "Set"
+    verb = "Raise" if found and _raises(visit) else "Lower" if found else "Set"
     values = {f"items.0.budget.{name}": str(limit) for name, limit in found.items()}
     return opener(f"{verb} budget", "set-budget", {"items.0.id": item, **values})
 
 
-def budget_dialog(asked: Asked) -> Node:
+def budget_dialog(visit: Visit) -> Node:
     fields = [
         hidden_field("items.0.id"),
         number_field("items.0.budget.costMicroUsd", "Cost, in millionths of a US dollar: 5000000 is $5.00"),
@@ -196,7 +196,7 @@ def budget_dialog(asked: Asked) -> Node:
         number_field("items.0.budget.wallMs", "Time worked, in milliseconds: 3600000 is an hour"),
         note("Of the item with everything below it. A field that is empty is no limit."),
     ]
-    return _dialog(asked, "set-budget", "Budget of the item", _CHANGED, fields, "Save budget", edits=True)
+    return _dialog(visit, "set-budget", "Budget of the item", _CHANGED, fields, "Save budget", edits=True)
 
 
 def _editable(full: FullItem) -> dict[str, Any]:
@@ -205,9 +205,9 @@ def _editable(full: FullItem) -> dict[str, Any]:
     return {f"items.0.{name}": value for name, value in values.items() if len(value) <= MAX_EDITED}
 
 
-def note_opener(asked: Asked, item: str, key: str, phase: str, found: IncludedNote | None) -> Node:
+def note_opener(visit: Visit, item: str, key: str, phase: str, found: IncludedNote | None) -> Node:
     """A button that edits a note (``found``) of an item, or writes one."""
-    if refusal(asked.viewer, "items") or (found is not None and found.format == JSON):
+    if refusal(visit.viewer, "items") or (found is not None and found.format == JSON):
         return None
     cut = "too long to edit here: use fleet items note" if found is not None and found.size else ""
     values = {
@@ -220,23 +220,23 @@ def note_opener(asked: Asked, item: str, key: str, phase: str, found: IncludedNo
     return opener("Write" if found is None else "Edit", "edit-note", values, cut)
 
 
-def edge_button(asked: Asked, dependency: str, title: str) -> Node:
+def edge_button(visit: Visit, dependency: str, title: str) -> Node:
     """A button that removes a dependency, given its id and the title of the other item."""
-    if refusal(asked.viewer, "items"):
+    if refusal(visit.viewer, "items"):
         return None
     change = Change(
         "call/items/manage_dependencies", {"operation": "delete", "id": dependency}, "The dependency is removed."
     )
-    return button("Remove", change, asked.project, confirm=confirm("remove dependency", title=title))
+    return button("Remove", change, visit.project, confirm=confirm("remove dependency", title=title))
 
 
-def answer_opener(asked: Asked, item: str, question: int, phase: str = "work") -> Node:
+def answer_opener(visit: Visit, item: str, question: int, phase: str = "work") -> Node:
     """A button that answers a question of an agent, in a phase of the item; the page needs ``answer_dialog``."""
     values = {"notes.0.itemId": item, "notes.0.key": f"answer-{question}", "notes.0.role": phase, _THEN: item}
-    return opener("Answer", "answer", values, refusal(asked.viewer, "items"))
+    return opener("Answer", "answer", values, refusal(visit.viewer, "items"))
 
 
-def answer_dialog(asked: Asked) -> Node:
+def answer_dialog(visit: Visit) -> Node:
     """The form of ``answer_opener``: a note, then the item goes on. Whoever takes it reads the note."""
     first = {"operation": "upsert", "notes": [{"expectedModifiedAt": ""}]}
     change = Change(
@@ -247,10 +247,10 @@ def answer_dialog(asked: Asked) -> Node:
     )
     hidden = [hidden_field(name) for name in ("notes.0.itemId", "notes.0.key", "notes.0.role", _THEN)]
     fields = [*hidden, text_field("notes.0.body", "Answer", lines=6, required=True)]
-    return _dialog(asked, "answer", "Answer the question", change, fields, "Answer")
+    return _dialog(visit, "answer", "Answer the question", change, fields, "Answer")
 
 
-def dialogs(asked: Asked) -> Node:
+def dialogs(visit: Visit) -> Node:
     """The forms of an item's page; they belong outside of its regions."""
     note_fields = [
         hidden_field("notes.0.itemId"),
@@ -270,12 +270,12 @@ def dialogs(asked: Asked) -> Node:
     written = Change(_NOTES, {"operation": "upsert", "notes": [{}]}, "The note is written.")
     added = Change("call/items/manage_dependencies", {"operation": "create", "dependencies": [{}]}, "It waits now.")
     return [
-        _dialog(asked, "edit-item", "Edit the item", _CHANGED, item_fields, "Save", edits=True),
-        budget_dialog(asked),
-        _dialog(asked, "edit-note", "Write a note", written, note_fields, "Save note"),
-        _dialog(asked, "add-dependency", "Add a dependency", added, edge_fields, "Add dependency"),
-        new_item_dialog(asked),
-        answer_dialog(asked),
+        _dialog(visit, "edit-item", "Edit the item", _CHANGED, item_fields, "Save", edits=True),
+        budget_dialog(visit),
+        _dialog(visit, "edit-note", "Write a note", written, note_fields, "Save note"),
+        _dialog(visit, "add-dependency", "Add a dependency", added, edge_fields, "Add dependency"),
+        new_item_dialog(visit),
+        answer_dialog(visit),
     ]
 
 
@@ -291,30 +291,30 @@ def _boxes(lines_of: Callable[[Box], int]) -> Iterator[Node]:
             )
 
 
-def new_item_dialog(asked: Asked) -> Node:
+def new_item_dialog(visit: Visit) -> Node:
     fields = [hidden_field("items.0.parentId"), *_boxes(lambda box: box.new)]
     change = Change(_ITEMS, {"operation": "create", "items": [{}]}, "The item is created.")
-    return _dialog(asked, "new-item", "New item", change, fields, "Create item")
+    return _dialog(visit, "new-item", "New item", change, fields, "Create item")
 
 
-def new_item(asked: Asked) -> Node:
+def new_item(visit: Visit) -> Node:
     """A button for a new item; the page needs ``new_item_dialog``."""
-    return None if refusal(asked.viewer, "items") else opener("New item", "new-item", {"items.0.parentId": ""})
+    return None if refusal(visit.viewer, "items") else opener("New item", "new-item", {"items.0.parentId": ""})
 
 
-def bulk_bar(asked: Asked) -> Node:
+def bulk_bar(visit: Visit) -> Node:
     """What can be done with the items that are chosen on a page."""
-    if refusal(asked.viewer, "items"):
+    if refusal(visit.viewer, "items"):
         return None
 
     def move(text: str, trigger: str, done: str, **more: Any) -> Node:
         undo = {"transitions": [{"trigger": "resume"}]} if trigger == "block" else None
         change = Change(_ADVANCE, {"transitions": [{"trigger": trigger}]}, done, undo)
-        return button(text, change, asked.project, each="transitions.itemId", **more)
+        return button(text, change, visit.project, each="transitions.itemId", **more)
 
     found: Sequence[Node] = [
         span(".number", id="chosen", role="status")["0 chosen"],
-        *(_priority_of_all(asked.project, one) for one in PRIORITIES),
+        *(_priority_of_all(visit.project, one) for one in PRIORITIES),
         move("Block", "block", "They are blocked."),
         move("Resume", "resume", "They go on."),
         move("Cancel items", "cancel", "They are cancelled.", kind="danger", confirm=confirm("cancel many")),
@@ -330,8 +330,8 @@ def _priority_of_all(project: str, priority: str) -> Node:
 
 
 def _dialog(
-    asked: Asked, id: str, title: str, change: Change, fields: Sequence[Node], verb: str, *, edits: bool = False
+    visit: Visit, id: str, title: str, change: Change, fields: Sequence[Node], verb: str, *, edits: bool = False
 ) -> Node:
-    if refusal(asked.viewer, "items"):
+    if refusal(visit.viewer, "items"):
         return None
-    return form_dialog(id, title, change, asked.project, fields, verb, edits=edits)
+    return form_dialog(id, title, change, visit.project, fields, verb, edits=edits)

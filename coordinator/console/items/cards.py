@@ -13,7 +13,7 @@ from coordinator.client.standing import left as left_by_agent
 from coordinator.console.acts.buttons import choice, menu_opener
 from coordinator.console.parts import agent_link, ago, chip, item_link, left, number, plain, role
 from coordinator.console.uses import of_card
-from coordinator.console.view import Asked, Row
+from coordinator.console.view import Row, Visit
 from coordinator.toolsets.items import (
     FREE,
     PRIORITY_NAMES,
@@ -40,13 +40,13 @@ _TOLD = ("in-progress", "blocked", "done", "quarantined")
 """Labels that say no more than the role, or what holds the item back."""
 
 
-async def window(asked: Asked, wanted: Wanted, limit: int = WINDOW) -> tuple[BoardPage, int]:
+async def window(visit: Visit, wanted: Wanted, limit: int = WINDOW) -> tuple[BoardPage, int]:
     """The items at the place that is asked for, and the place: the last ones, if the list has become shorter."""
-    offset = asked.offset
-    page = await asked.read(board_page, wanted, offset=offset, limit=limit)
+    offset = visit.offset
+    page = await visit.read(board_page, wanted, offset=offset, limit=limit)
     if not page.rows and page.total and offset:
         offset = max(0, page.total - limit)
-        page = await asked.read(board_page, wanted, offset=offset, limit=limit)
+        page = await visit.read(board_page, wanted, offset=offset, limit=limit)
     return page, offset
 
 
@@ -61,17 +61,17 @@ def due(item: ItemRow) -> int:
     return int(item.due_at) if item.due_at.isdecimal() and ROLE_NAMES[item.role] != "terminal" else 0
 
 
-async def cards(asked: Asked, items: Sequence[ItemRow], with_role: bool = False) -> list[Row]:
+async def cards(visit: Visit, items: Sequence[ItemRow], with_role: bool = False) -> list[Row]:
     """At most 100 cards as rows of a region. One more read says whose resources are busy, if any demand some.
 
     Args:
         with_role: whether they show the items' roles; columns of a board say it.
     """
-    project, sees = asked.project, asked.viewer.sees_holders
+    project, sees = visit.project, visit.viewer.sees_holders
     ready = [one.id for one in items if one.resources and not one.holds and STATES[one.state] in _READY]
     found: dict[str, Obstacle] = {}
     if ready:
-        found = await asked.read(read_obstacles, asked.reads.config.terms(project), ready)
+        found = await visit.read(read_obstacles, visit.reads.config.terms(project), ready)
     return [
         Row(f"item:{dashed(item.id)}", _content(project, item, with_role, found.get(item.id, FREE).busy, sees), "entry")
         for item in items

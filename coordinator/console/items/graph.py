@@ -12,7 +12,7 @@ from htpy import Node
 from coordinator.console.graphs.drawing import GraphEdge, GraphNode, graph_element, graph_rows, structure
 from coordinator.console.graphs.layouts import Drawn
 from coordinator.console.parts import number, plain
-from coordinator.console.view import Asked, Region, Rendered, Rows, path_of, region_head
+from coordinator.console.view import Region, Rendered, Rows, Visit, path_of, region_head
 from coordinator.toolsets.items import MAX_SIDE, ROLE_NAMES, STATES, Neighbourhood, TreeNode, dashed, read_neighbourhood
 
 
@@ -43,13 +43,13 @@ def state_of(item: TreeNode, now: int, sees: bool) -> ItemState:
     return ItemState(role, role, role)
 
 
-def drawn(asked: Asked, item: TreeNode, now: int, classes: str = "", more: str = "") -> GraphNode:
+def drawn(visit: Visit, item: TreeNode, now: int, classes: str = "", more: str = "") -> GraphNode:
     """An item as a node; ``more`` is said after its state."""
-    told = state_of(item, now, asked.viewer.sees_holders)
+    told = state_of(item, now, visit.viewer.sees_holders)
     key, word = dashed(item.id), f"{told.word}, {more}" if more else told.word
     ready = " ready" * (told.word == "ready")
     return GraphNode(
-        f"item:{key}", item.title, told.icon, told.tone, word, path_of("item", asked.project, key), classes + ready
+        f"item:{key}", item.title, told.icon, told.tone, word, path_of("item", visit.project, key), classes + ready
     )
 
 
@@ -59,37 +59,37 @@ class _Shown(NamedTuple):
     drawn: Drawn
 
 
-async def _shown(asked: Asked) -> _Shown:
+async def _shown(visit: Visit) -> _Shown:
     async def make() -> _Shown:
-        item: str = (await asked.tool("items", "query_items", {"operation": "get", "id": asked.id})).id.replace("-", "")
-        found = await asked.read(read_neighbourhood, item)
+        item: str = (await visit.tool("items", "query_items", {"operation": "get", "id": visit.id})).id.replace("-", "")
+        found = await visit.read(read_neighbourhood, item)
         edges = sorted(GraphEdge(edge.blocker, edge.blocked) for edge in found.edges)
         if not edges:
             return _Shown(found, [], Drawn(None))
-        return _Shown(found, edges, await asked.layouts.drawn(structure(len(found.nodes), edges)))
+        return _Shown(found, edges, await visit.layouts.drawn(structure(len(found.nodes), edges)))
 
-    key = "neighbours", asked.project, asked.id, asked.viewer.reads("items"), asked.at
-    return await asked.reads.shared(key, make)
+    key = "neighbours", visit.project, visit.id, visit.viewer.reads("items"), visit.at
+    return await visit.reads.shared(key, make)
 
 
-async def _rows(asked: Asked) -> Rows:
-    shown = await _shown(asked)
-    head = _about(asked, shown)
+async def _rows(visit: Visit) -> Rows:
+    shown = await _shown(visit)
+    head = _about(visit, shown)
     if shown.drawn.layout is None:
         return Rows([], head=head, again=shown.drawn.again)
     nodes = [
-        drawn(asked, node, shown.found.now, "here first" * (place == 0)) for place, node in enumerate(shown.found.nodes)
+        drawn(visit, node, shown.found.now, "here first" * (place == 0)) for place, node in enumerate(shown.found.nodes)
     ]
     return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, ()), head=head)
 
 
-def _about(asked: Asked, shown: _Shown) -> Node:
+def _about(visit: Visit, shown: _Shown) -> Node:
     item = shown.found.nodes[0]
     return [
         f"{MAX_SIDE} on each side are drawn. " if max(shown.found.blockers, shown.found.blocked) > MAX_SIDE else None,
         f"{shown.drawn.why} " if shown.drawn.why and not shown.drawn.again else None,
-        htpy.a(href=path_of("tree", asked.project, dashed(item.id)))["Graph of what is below it"],
-        [", ", htpy.a(href=path_of("tree", asked.project, dashed(item.parent)))["of its parent"]]
+        htpy.a(href=path_of("tree", visit.project, dashed(item.id)))["Graph of what is below it"],
+        [", ", htpy.a(href=path_of("tree", visit.project, dashed(item.parent)))["of its parent"]]
         if isinstance(item.parent, str)
         else None,
     ]
@@ -99,8 +99,8 @@ NEIGHBOURS = Region(_rows, ("items",), htpy.g)
 """The region of a view whose path ends in an item's id; the view needs the module ``graph.js``."""
 
 
-async def neighbours_element(asked: Asked, name: str, rendered: Mapping[str, Rendered]) -> Node:
+async def neighbours_element(visit: Visit, name: str, rendered: Mapping[str, Rendered]) -> Node:
     """What the item waits for and what waits for it, one step both ways, as a graph, with the way to the whole."""
-    shown = await _shown(asked)
+    shown = await _shown(visit)
     about = region_head(name, rendered)
-    return graph_element(asked, name, rendered, shown.drawn.layout, "Neighbours", about)
+    return graph_element(visit, name, rendered, shown.drawn.layout, "Neighbours", about)

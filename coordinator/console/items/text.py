@@ -11,19 +11,19 @@ from msgspec import UNSET
 from coordinator.console.items.actions import QUESTION, answer_opener, note_opener
 from coordinator.console.markdown import LONGEST, markdown
 from coordinator.console.parts import ago, chip, indented, number, plain, role, spaced
-from coordinator.console.view import Asked, Row, Rows
+from coordinator.console.view import Row, Rows, Visit
 from coordinator.toolsets.items import JSON, PHASES, FullContextResult, IncludedItem, IncludedNote, SchemaNote, instant
 
 _OFFSET = re.compile(r"[0-9]{1,4}")
 _ANSWER = re.compile(r"answer-\d{1,3}")
 
 
-async def texts(asked: Asked) -> Rows:
+async def texts(visit: Visit) -> Rows:
     """The texts of an item as rows of a region. All together have 60,000 characters; of longer ones it says so."""
-    asked_for = asked.query.get("notes", "")
+    asked_for = visit.query.get("notes", "")
     offset = int(asked_for) if _OFFSET.fullmatch(asked_for) else 0
-    given = {"itemId": asked.id, "include": ["item", "notes"], "offset": offset}
-    found: FullContextResult = await asked.tool("items", "get_context", given)
+    given = {"itemId": visit.id, "include": ["item", "notes"], "offset": offset}
+    found: FullContextResult = await visit.tool("items", "get_context", given)
     room = _Room()
     shown = [Row(f"text:{found.item.id}", content)] if (content := await _own(found.item, room)) else []
     notes = {note.key: note for note in found.notes or []}
@@ -34,17 +34,17 @@ async def texts(asked: Asked) -> Rows:
         if here or written:
             shown.append(Row(f"phase:{phase}", _phase(phase, here), "phase"))
         for note in written:
-            act = _act(asked, found.item, note, notes.keys())
+            act = _act(visit, found.item, note, notes.keys())
             shown.append(Row(f"note:{note.id}", await _note(note, schema.get(note.key), room, act), "written"))
         lacking = [note for note in here if not note.filled and (note.required or note.key not in notes)]
         for lack in lacking:
-            act = None if lack.key in notes else note_opener(asked, found.item.id, lack.key, lack.role, None)
+            act = None if lack.key in notes else note_opener(visit, found.item.id, lack.key, lack.role, None)
             shown.append(Row(f"lacks:{lack.key}", _lacking(lack, act), "written"))
     if found.notes_total:
         told = f"These are {len(notes)} of {number(found.notes_total)} notes, oldest first. "
         further = str(found.next_offset) if found.notes_left else None
-        links = [a(href=asked.url(notes=further))["further notes"] if further else None, " ",
-                 a(href=asked.url(notes=None))["the first notes"] if offset else None]  # fmt: skip
+        links = [a(href=visit.url(notes=further))["further notes"] if further else None, " ",
+                 a(href=visit.url(notes=None))["the first notes"] if offset else None]  # fmt: skip
         shown.append(Row("note:more", [told, *links], "written"))
     return Rows(shown)
 
@@ -80,14 +80,14 @@ def _phase(phase: str, expected: list[SchemaNote]) -> Node:
     return h2["Notes of ", role(phase), " ", span(".dim")[count]]
 
 
-def _act(asked: Asked, item: IncludedItem, note: IncludedNote, keys: Collection[str]) -> Node:
+def _act(visit: Visit, item: IncludedItem, note: IncludedNote, keys: Collection[str]) -> Node:
     """What a person can do with a note: answer it, if an agent asks in it and its item waits for that, or edit it."""
     asks = QUESTION.fullmatch(note.key)
     if asks and item.role == "blocked" and f"answer-{asks[1]}" not in keys:
-        return answer_opener(asked, item.id, int(asks[1]), note.role)
+        return answer_opener(visit, item.id, int(asks[1]), note.role)
     if asks or _ANSWER.fullmatch(note.key):
         return None  # what was asked and answered stays
-    return note_opener(asked, item.id, note.key, note.role, note)
+    return note_opener(visit, item.id, note.key, note.role, note)
 
 
 async def _note(note: IncludedNote, asked_for: SchemaNote | None, room: _Room, act: Node) -> Node:

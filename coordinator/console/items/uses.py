@@ -9,7 +9,7 @@ from htpy import Node, div, span
 
 from coordinator.console.parts import chip, item_link, number, plain
 from coordinator.console.uses import amount, bar, share_text
-from coordinator.console.view import Asked
+from coordinator.console.view import Visit
 from coordinator.toolsets.items import (
     FREE,
     MEASURES,
@@ -28,9 +28,9 @@ from coordinator.toolsets.items import (
 from coordinator.units import clock, money
 
 
-async def obstacle_of(asked: Asked, item: ItemRow) -> Obstacle:
+async def obstacle_of(visit: Visit, item: ItemRow) -> Obstacle:
     """What keeps agents from an item. Raises ToolFailure as ``read_obstacles``."""
-    found = await asked.read(read_obstacles, asked.reads.config.terms(asked.project), [item.id])
+    found = await visit.read(read_obstacles, visit.reads.config.terms(visit.project), [item.id])
     return found.get(item.id, FREE)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from coordinator.console.inbox.waiting import KINDS, TOOLSET, Kind, count_waiting
 from coordinator.console.numbers.searches import search
 from coordinator.console.numbers.spent import Held, held
-from coordinator.console.view import Asked
+from coordinator.console.view import Visit
 from coordinator.metrics.conditions import Holding, holding
 from coordinator.store import keys
 from coordinator.store.facts import StoreFacts, read_facts
@@ -51,29 +51,29 @@ class FleetState(NamedTuple):
         return process.status is None or self.processes.now // 1000 - process.noted_at > SILENT_SECONDS
 
 
-async def fleet_state(asked: Asked) -> FleetState:
+async def fleet_state(visit: Visit) -> FleetState:
     """The processes of the fleet, and what is drained; one round trip. Raises ToolFailure."""
-    store = asked.reads.store
+    store = visit.reads.store
 
     async def read() -> FleetState:
         return FleetState(*await asyncio.gather(read_processes(store), Drains(store).read()))
 
-    return await asked.reads.vital("fleet state", read)
+    return await visit.reads.vital("fleet state", read)
 
 
-async def store_facts(asked: Asked) -> StoreFacts:
+async def store_facts(visit: Visit) -> StoreFacts:
     """Facts of the store. Raises ToolFailure."""
-    return await asked.reads.vital("store facts", lambda: read_facts(asked.reads.store), FACTS_SECONDS)
+    return await visit.reads.vital("store facts", lambda: read_facts(visit.reads.store), FACTS_SECONDS)
 
 
-async def held_conditions(asked: Asked) -> list[Holding]:
+async def held_conditions(visit: Visit) -> list[Holding]:
     """The states that alerts are about and that hold on this host, as far as the viewer may see them."""
 
     async def read() -> list[Holding]:
-        return list(holding(await asyncio.to_thread(asked.reads.samples)))
+        return list(holding(await asyncio.to_thread(visit.reads.samples)))
 
-    found = await asked.reads.shared("conditions", read, CONDITIONS_SECONDS)
-    viewer = asked.viewer
+    found = await visit.reads.shared("conditions", read, CONDITIONS_SECONDS)
+    viewer = visit.viewer
     if viewer.projects is None:
         return found
     return [one for one in found if viewer.sees(one.labels.get("project", "")) or _OF_PROJECTS.isdisjoint(one.labels)]
@@ -102,13 +102,13 @@ class ProjectNumbers(NamedTuple):
     """Items in the queue that are ready and that no spent budget holds back; and whether there may be more."""
 
 
-async def project_numbers(asked: Asked, day: bool) -> ProjectNumbers:
+async def project_numbers(visit: Visit, day: bool) -> ProjectNumbers:
     """A project in numbers; three round trips. Raises ToolFailure.
 
     Args:
         day: whether samples of the last day are read, and not those of the last hour.
     """
-    store, project, viewer = asked.reads.store, asked.project, asked.viewer
+    store, project, viewer = visit.reads.store, visit.project, visit.viewer
     kinds = [kind for kind in KINDS if viewer.reads(TOOLSET[kind])]
     sees_flows = viewer.reads("flows") and administers(viewer.caller)
 
@@ -120,7 +120,7 @@ async def project_numbers(asked: Asked, day: bool) -> ProjectNumbers:
 
     async def read() -> tuple[ProjectState, Samples, Flows | None, int, dict[Kind, int]]:
         found: tuple[ProjectState, Samples, Flows | None, int, dict[Kind, int]] = await asyncio.gather(
-            read_project_state(store, project, asked.reads.config),
+            read_project_state(store, project, visit.reads.config),
             read_samples(store, project, *((RECENT_ROWS, DAY_ROWS) if day else (HOUR_ROWS, 1))),
             flows(),
             store.command("ZCARD", keys.step_queue.key(project)),
@@ -128,14 +128,14 @@ async def project_numbers(asked: Asked, day: bool) -> ProjectNumbers:
         )
         return found
 
-    numbers, fleet, found = await asyncio.gather(asked.reads.admitted(project, read), fleet_state(asked), held(asked))
-    return ProjectNumbers(*numbers, fleet, found, await _available(asked, numbers[0].ready, found))
+    numbers, fleet, found = await asyncio.gather(visit.reads.admitted(project, read), fleet_state(visit), held(visit))
+    return ProjectNumbers(*numbers, fleet, found, await _available(visit, numbers[0].ready, found))
 
 
-async def _available(asked: Asked, ready: int, found: Held) -> tuple[int, bool]:
+async def _available(visit: Visit, ready: int, found: Held) -> tuple[int, bool]:
     if found.project is not None:
         return 0, False
     if not found.of("item"):
         return ready, False
-    hits = await search(asked, Wanted(role="queue", state="available"))
+    hits = await search(visit, Wanted(role="queue", state="available"))
     return sum(not row.spent for row in hits.rows), hits.more

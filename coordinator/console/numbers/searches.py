@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import NamedTuple
 
-from coordinator.console.view import Asked
+from coordinator.console.view import Visit
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.items import MAX_ROWS, BoardPage, ItemRow, Wanted, board_page, rows_by_ids
 
@@ -32,9 +32,9 @@ class Hits(NamedTuple):
     """Whether there may be more."""
 
 
-async def search(asked: Asked, wanted: Wanted, most: int = MOST) -> Hits:
+async def search(visit: Visit, wanted: Wanted, most: int = MOST) -> Hits:
     """The first items that meet all that is wanted, best first, as they are now: ``most`` of them."""
-    reads, project = asked.reads, asked.project
+    reads, project = visit.reads, visit.project
 
     async def find() -> tuple[list[str], BoardPage]:
         if reads.scans >= MOST_SCANS:
@@ -64,4 +64,4 @@ async def search(asked: Asked, wanted: Wanted, most: int = MOST) -> Hits:
             rows += (await reads.admitted(project, part))[1]
         return Hits(rows, page.roles, bool(page.next))
 
-    return await asked.reads.shared(("hits", asked.project, wanted, most, asked.at), read)
+    return await visit.reads.shared(("hits", visit.project, wanted, most, visit.at), read)

@@ -10,7 +10,7 @@ from htpy import Node, a, div, li, span, ul
 
 from coordinator.console.numbers.readings import FleetState, fleet_state
 from coordinator.console.parts import ago, holder_link, item_id, item_link, left, number, plain
-from coordinator.console.view import Asked, Row, Rows, path_of
+from coordinator.console.view import Row, Rows, Visit, path_of
 from coordinator.toolsets.items import Claims, ItemRow, dashed, read_claims, rows_by_ids
 
 _LISTED = 5
@@ -22,20 +22,20 @@ _TITLES = {
 }
 
 
-async def short_lists(asked: Asked) -> Rows:
+async def short_lists(visit: Visit) -> Rows:
     """The lists, a row each."""
-    store, project = asked.reads.store, asked.project
-    fleet = await fleet_state(asked)
+    store, project = visit.reads.store, visit.project
+    fleet = await fleet_state(visit)
 
     async def read() -> tuple[Claims, Claims, Row]:
         return await asyncio.gather(
             read_claims(store, project, "stalled", 0, _LISTED),
             read_claims(store, project, "expiring", 0, _LISTED),
-            _contended(asked, fleet),
+            _contended(visit, fleet),
         )
 
-    stalled, expiring, contended = await asked.reads.admitted(project, read)
-    return Rows([_claims(asked, "stalled", stalled), _claims(asked, "expiring", expiring), contended])
+    stalled, expiring, contended = await visit.reads.admitted(project, read)
+    return Rows([_claims(visit, "stalled", stalled), _claims(visit, "expiring", expiring), contended])
 
 
 def _list(which: str, size: str, entries: Sequence[Node], more: Node) -> Row:
@@ -44,13 +44,13 @@ def _list(which: str, size: str, entries: Sequence[Node], more: Node) -> Row:
     return Row(which, [head, ul[entries] if entries else div(".dim")[none], more], "short-list")
 
 
-def _claims(asked: Asked, which: str, found: Claims) -> Row:
-    project = asked.project
+def _claims(visit: Visit, which: str, found: Claims) -> Row:
+    project = visit.project
 
     def entry(row: ItemRow, time: Node) -> Node:
         return li[
             item_link(project, dashed(row.id), plain(row.title)),
-            span(".dim")[holder_link(asked, row.holder), " ", time],
+            span(".dim")[holder_link(visit, row.holder), " ", time],
         ]
 
     entries = [entry(one.row, ago(one.sign) if which == "stalled" else left(one.row.expires)) for one in found.claims]
@@ -58,11 +58,11 @@ def _claims(asked: Asked, which: str, found: Claims) -> Row:
     return _list(which, number(found.total), entries, more if found.total > len(entries) else None)
 
 
-async def _contended(asked: Asked, fleet: FleetState) -> Row:
+async def _contended(visit: Visit, fleet: FleetState) -> Row:
     """The items of this project that the processes name as the hottest."""
-    project = asked.project
+    project = visit.project
     losers = {one.item.replace("-", ""): one.losers for one in fleet.processes.hot(_LISTED, project)}
-    _, rows = await rows_by_ids(asked.reads.store, project, list(losers)) if losers else (0, [])
+    _, rows = await rows_by_ids(visit.reads.store, project, list(losers)) if losers else (0, [])
     entries = [
         li[
             item_link(project, dashed(one.id), plain(one.title)),

@@ -10,7 +10,7 @@ from msgspec import UnsetType
 from coordinator.client.held_back import described
 from coordinator.console.parts import number, plain
 from coordinator.console.uses import amount
-from coordinator.console.view import Asked
+from coordinator.console.view import Visit
 from coordinator.settings.sections.budgets import Periods
 from coordinator.store import keys
 from coordinator.toolsets.items import (
@@ -85,15 +85,15 @@ NOTHING = Held((), False, {}, True)
 """Nothing is held back."""
 
 
-def project_budgets(asked: Asked) -> Periods | None:
+def project_budgets(visit: Visit) -> Periods | None:
     """The budgets that the settings give to the project."""
-    budgets = asked.reads.config.budgets
-    return budgets.projects.get(asked.project) if budgets is not None else None
+    budgets = visit.reads.config.budgets
+    return budgets.projects.get(visit.project) if budgets is not None else None
 
 
-async def usage_report(asked: Asked, by: str, limit: int) -> UsageReport:
+async def usage_report(visit: Visit, by: str, limit: int) -> UsageReport:
     """Sums of usage, read for all tabs together. Raises ToolFailure."""
-    reads, project = asked.reads, asked.project
+    reads, project = visit.reads, visit.project
 
     async def read() -> UsageReport:
         return await reads.admitted(project, lambda: read_usage(reads.store, project, by, limit))
@@ -101,47 +101,47 @@ async def usage_report(asked: Asked, by: str, limit: int) -> UsageReport:
     return await reads.shared(("usage", project, by, limit), read, SECONDS)
 
 
-async def held(asked: Asked) -> Held:
+async def held(visit: Visit) -> Held:
     """What keeps agents of the project from items, read for all tabs together. Raises ToolFailure."""
-    return await asked.reads.shared(("held", asked.project), lambda: _held(asked))
+    return await visit.reads.shared(("held", visit.project), lambda: _held(visit))
 
 
-async def spent_budgets(asked: Asked) -> tuple[tuple[Spent, ...], bool]:
+async def spent_budgets(visit: Visit) -> tuple[tuple[Spent, ...], bool]:
     """The spent budgets of the project, of its agents and of open items, read for all tabs together; and whether
     further items have some. Raises ToolFailure.
     """
-    return await asked.reads.shared(("spent", asked.project), lambda: _spent(asked))
+    return await visit.reads.shared(("spent", visit.project), lambda: _spent(visit))
 
 
-async def _held(asked: Asked) -> Held:
-    reads, project = asked.reads, asked.project
+async def _held(visit: Visit) -> Held:
+    reads, project = visit.reads, visit.project
     terms = reads.config.terms(project)
     (spent, more), (counts, _), *found = await asyncio.gather(
-        spent_budgets(asked),
+        spent_budgets(visit),
         reads.admitted(project, lambda: count_held_back(reads.store, terms, project)),
-        *(reads.tool(asked.viewer, project, "items", "get_next_item", {"role": role}) for role in _OFFERED),
+        *(reads.tool(visit.viewer, project, "items", "get_next_item", {"role": role}) for role in _OFFERED),
     )
     named = {_REASONS[why]: count for why, count in counts.items()}
     return Held(spent, more, named, any(one.recommendations for one in found))
 
 
-async def _spent(asked: Asked) -> tuple[tuple[Spent, ...], bool]:
-    own, agents, (items, more) = await asyncio.gather(_of_project(asked), _of_agents(asked), _of_items(asked))
+async def _spent(visit: Visit) -> tuple[tuple[Spent, ...], bool]:
+    own, agents, (items, more) = await asyncio.gather(_of_project(visit), _of_agents(visit), _of_items(visit))
     return (*own, *agents, *items), more
 
 
-async def _of_project(asked: Asked) -> list[Spent]:
-    if (periods := project_budgets(asked)) is None:
+async def _of_project(visit: Visit) -> list[Spent]:
+    if (periods := project_budgets(visit)) is None:
         return []
-    found = await usage_report(asked, "day", 1)
-    return _of_periods("project", asked.project, periods, last_days(found, 1)[0][1], found.total)
+    found = await usage_report(visit, "day", 1)
+    return _of_periods("project", visit.project, periods, last_days(found, 1)[0][1], found.total)
 
 
-async def _of_agents(asked: Asked) -> list[Spent]:
-    budgets, spent = asked.reads.config.budgets, list[Spent]()
+async def _of_agents(visit: Visit) -> list[Spent]:
+    budgets, spent = visit.reads.config.budgets, list[Spent]()
     if budgets is None or not budgets.agents:
         return []
-    for one in (await usage_report(asked, "agent", MOST_AGENTS)).rows:
+    for one in (await usage_report(visit, "agent", MOST_AGENTS)).rows:
         if one.name and (given := budget_of_agent(budgets, one.name)) is not None:
             spent += _of_periods("agent", one.name, given[1], one.today, one.sum)
     return spent[:MOST]
@@ -156,8 +156,8 @@ def _of_periods(
     return found[:1]
 
 
-async def _of_items(asked: Asked) -> tuple[list[Spent], bool]:
-    reads, project = asked.reads, asked.project
+async def _of_items(visit: Visit) -> tuple[list[Spent], bool]:
+    reads, project = visit.reads, visit.project
     key = keys.spent_budgets.key(project)
     cursor, ids = await reads.admitted(project, lambda: reads.store.command("SSCAN", key, "0", "COUNT", MOST))
     if not ids:

@@ -70,7 +70,7 @@ class Failed(Exception):
         self.said = said
 
 
-class Begun(NamedTuple):
+class BegunSignIn(NamedTuple):
     """Where the visitor has to go, and the cookie to take along."""
 
     url: str
@@ -109,7 +109,7 @@ class OAuthClient:
         """The name of the authorization server."""
         return urlsplit(self._issuer).netloc
 
-    async def begin(self, head: Mapping[bytes, bytes], after: str) -> Begun:
+    async def begin(self, head: Mapping[bytes, bytes], after: str) -> BegunSignIn:
         """Begins an attempt.
 
         Args:
@@ -138,7 +138,7 @@ class OAuthClient:
         endpoint = metadata.authorization_endpoint
         url = f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
         text = await self._seals.seal(self._purpose(head), msgspec.msgpack.encode(attempt))
-        return Begun(url, self._cookie.set(head, self._fleet, text, ATTEMPT_SECONDS))
+        return BegunSignIn(url, self._cookie.set(head, self._fleet, text, ATTEMPT_SECONDS))
 
     async def finish(self, head: Mapping[bytes, bytes], query: Mapping[str, str]) -> Finished:
         """Ends an attempt, with what the authorization server has sent the visitor back with; raises Failed."""

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from htpy import Node, a, button, code, details, div, form, h2, label, p, section, summary
 
-from coordinator.console.answers import Answer, page, redirect
+from coordinator.console.answers import PageAnswer, page, redirect
 from coordinator.console.assets import Assets
 from coordinator.console.frame import plain_page
 from coordinator.console.parts import left, plain
@@ -57,7 +57,7 @@ class SignIn:
 
     async def answer(
         self, scope: Scope, receive: Receive, head: Mapping[bytes, bytes], viewer: Viewer | None
-    ) -> Answer:
+    ) -> PageAnswer:
         """Answers a request for ``PATH`` or below it that is not another site's."""
         path, method = scope["path"], scope["method"]
         query = _query(scope["query_string"])
@@ -76,7 +76,7 @@ class SignIn:
 
     async def _shown(
         self, method: str, head: Mapping[bytes, bytes], query: Mapping[str, str], viewer: Viewer | None
-    ) -> Answer:
+    ) -> PageAnswer:
         after, ticket = query.get("next", ""), query.get("ticket", "")
         # What only looks ahead must not spend it.
         if not ticket or method == "HEAD" or head.get(b"sec-purpose", b"").startswith(b"prefetch"):
@@ -95,7 +95,7 @@ class SignIn:
         head: Mapping[bytes, bytes],
         query: Mapping[str, str],
         viewer: Viewer | None,
-    ) -> Answer:
+    ) -> PageAnswer:
         if self._lacks_https(head):
             return self._page(viewer, "", _PLAIN_HTTP, 403)
         over: tuple[Header, ...] = ()
@@ -114,7 +114,7 @@ class SignIn:
             return self._page(viewer, after, _NOT_HERE, 401, *over)
         return redirect(_below(after), cookie, *over)
 
-    async def _by_token(self, head: Mapping[bytes, bytes], given: _Form, viewer: Viewer | None) -> Answer:
+    async def _by_token(self, head: Mapping[bytes, bytes], given: _Form, viewer: Viewer | None) -> PageAnswer:
         if self._lacks_https(head):
             return self._page(viewer, given.next, _PLAIN_HTTP, 403)
         token = given.token.strip()
@@ -132,7 +132,9 @@ class SignIn:
             return False
         return not head.get(b"origin", b"").startswith(b"https:")
 
-    def _page(self, viewer: Viewer | None, after: str, said: str = "", status: int = 200, *headers: Header) -> Answer:
+    def _page(
+        self, viewer: Viewer | None, after: str, said: str = "", status: int = 200, *headers: Header
+    ) -> PageAnswer:
         after = _below(after)
         ways: Node = [
             _server_link(self._oauth, after) if self._oauth is not None else None,

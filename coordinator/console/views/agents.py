@@ -15,7 +15,7 @@ from coordinator.console.numbers.spent import Held, held, whose
 from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, short, spaced
 from coordinator.console.tables import cell, choices, pager, region_table, search_form
 from coordinator.console.uses import share_chip, used
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, region_head
 from coordinator.toolsets.items import (
     Agent,
     AgentList,
@@ -39,37 +39,37 @@ _EMPTY: dict[AgentList, str] = {
 }
 
 
-def _list(asked: Asked) -> AgentList:
-    given = asked.query.get("list", "")
+def _list(visit: Visit) -> AgentList:
+    given = visit.query.get("list", "")
     return cast(AgentList, given) if given in _LISTS else "seen"
 
 
-async def _agents(asked: Asked) -> Rows:
-    found = await asked.read(list_agents, _list(asked), asked.query.get("agent", "").strip(), asked.offset)
-    why = await held(asked)
+async def _agents(visit: Visit) -> Rows:
+    found = await visit.read(list_agents, _list(visit), visit.query.get("agent", "").strip(), visit.offset)
+    why = await held(visit)
     shown = [
-        Row(f"agent:{one.id}", list(_cells(asked, one, item, _used(asked, one, entry or "", found.now), why)))
+        Row(f"agent:{one.id}", list(_cells(visit, one, item, _used(visit, one, entry or "", found.now), why)))
         for one, item, entry in zip(found.agents, found.items, found.used, strict=True)
     ]
     counts = f"{number(found.known)} agents, {number(found.holding)} live claims, {number(found.waiting)} waiting"
     nothing = span(".chip.warning")[f"Nothing is offered: {why.words}"] if why.words and not why.offered else None
-    head = [span(".dim")[counts], nothing, pager(asked, len(shown), found.total, found.more)]
-    return Rows(shown, found.total, asked.offset, found.more, head)
+    head = [span(".dim")[counts], nothing, pager(visit, len(shown), found.total, found.more)]
+    return Rows(shown, found.total, visit.offset, found.more, head)
 
 
-def _used(asked: Asked, agent: Agent, entry: str, now: int) -> Node:
+def _used(visit: Visit, agent: Agent, entry: str, now: int) -> Node:
     """What it has used today, and how much of its budgets is spent; nothing if it has neither."""
     total, today = agent_sums(entry, now) if entry else (UNSET, UNSET)
-    found = budget_of_agent(asked.reads.config.budgets, agent.id)
+    found = budget_of_agent(visit.reads.config.budgets, agent.id)
     text = used(today) if today else ""
     shares = [(share_of(found[1].day, today), "of today"), (share_of(found[1].total, total), "in all")] if found else []
     told = [[share_chip(share), f" {when} "] for share, when in shares if share is not None and share.used]
     return div(".dim")[f"used {text} today " if text else None, told] if text or told else None
 
 
-def _cells(asked: Asked, agent: Agent, item: ItemRow | Literal[False], used_now: Node, why: Held) -> Iterator[Node]:
-    project = asked.project
-    if not asked.viewer.sees_holders:
+def _cells(visit: Visit, agent: Agent, item: ItemRow | Literal[False], used_now: Node, why: Held) -> Iterator[Node]:
+    project = visit.project
+    if not visit.viewer.sees_holders:
         item = False
     yield cell("agent")[
         spaced(
@@ -78,7 +78,7 @@ def _cells(asked: Asked, agent: Agent, item: ItemRow | Literal[False], used_now:
             chip("verified", title="its identity was proved") if agent.verified else None,
             chip("drained", "warning", f"as {agent.drained}: it is to claim no more") if agent.drained else None,
             *(chip(one, title="capability") for one in agent.capabilities),
-            agent_drain_button(asked, agent.id, agent.drained),
+            agent_drain_button(visit, agent.id, agent.drained),
         ),
         used_now,
     ]
@@ -88,7 +88,7 @@ def _cells(asked: Asked, agent: Agent, item: ItemRow | Literal[False], used_now:
     renewed = item and agent.item and item.renewed > item.claimed
     yield cell("renewed")[ago(item.renewed) if item and renewed else None]
     held = item if item and agent.holds_until else None
-    yield cell("claim")[left(agent.holds_until) if held else None, " ", end_claim_button(asked, held) if held else None]
+    yield cell("claim")[left(agent.holds_until) if held else None, " ", end_claim_button(visit, held) if held else None]
     yield cell("failed attempts", ".number")[number(agent.attempts)]
     yield cell("seen")[ago(agent.seen) if agent.seen else "long ago"]
 
@@ -137,17 +137,17 @@ def _words(wanted: Mapping[str, Any]) -> Iterator[str]:
     return (words.format(value) for words, value in parts.items() if value)
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    name, which = asked.query.get("agent", ""), _list(asked)
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
+    name, which = visit.query.get("agent", ""), _list(visit)
     empty: Node = _EMPTY[which]
     if name:
-        empty = [f"No agent here has “{plain(name)}” in its name. ", a(href=asked.url(agent=None))["Show all"]]
+        empty = [f"No agent here has “{plain(name)}” in its name. ", a(href=visit.url(agent=None))["Show all"]]
     return [
         search_form(
-            asked, "agent", "part of a name", {"list": asked.query.get("list")}, choices(asked, "list", _LISTS, "seen")
+            visit, "agent", "part of a name", {"list": visit.query.get("list")}, choices(visit, "list", _LISTS, "seen")
         ),
-        region_head("agents", found, htpy.div(".list-head")),
-        region_table(asked, "agents", found, _COLUMNS, empty, ("failed attempts",)),
+        region_head("agents", regions, htpy.div(".list-head")),
+        region_table(visit, "agents", regions, _COLUMNS, empty, ("failed attempts",)),
     ]
 
 

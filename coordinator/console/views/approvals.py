@@ -10,13 +10,13 @@ from htpy import Node, a, code, div, h2, nav, p, section, span, ul
 from coordinator.console.acts import buttons
 from coordinator.console.acts.buttons import refusal
 from coordinator.console.inbox import asks
-from coordinator.console.inbox.answered import Answer, read_history
+from coordinator.console.inbox.answered import PastAnswer, read_history
 from coordinator.console.inbox.waiting import KINDS, TOOLSET, Kind, Waiting, read_inbox
 from coordinator.console.items.actions import budget_dialog, budget_opener
 from coordinator.console.live import INBOX
 from coordinator.console.numbers.spent import Spent, raising, spent_budgets, whose
 from coordinator.console.parts import ago, chip, number, plain, sentence, short
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, path_of, region_element
 from coordinator.console.views.flows import flow_id
 from coordinator.console.views.needs import APPROVALS
 from coordinator.errors import ToolFailure
@@ -42,10 +42,10 @@ _RELOAD = "fleet reload"
 _ABSENT = ("RESOURCE_NOT_FOUND", "VALIDATION_ERROR")
 
 
-def _kinds(asked: Asked) -> list[Kind]:
+def _kinds(visit: Visit) -> list[Kind]:
     """The kinds that are listed: those that the viewer may see, or the chosen one of them."""
-    chosen = asked.query.get("kind")
-    return [kind for kind in KINDS if asked.viewer.reads(TOOLSET[kind]) and chosen in (None, "", kind)]
+    chosen = visit.query.get("kind")
+    return [kind for kind in KINDS if visit.viewer.reads(TOOLSET[kind]) and chosen in (None, "", kind)]
 
 
 def _shown(one: Waiting) -> str:
@@ -53,23 +53,23 @@ def _shown(one: Waiting) -> str:
     return f"gate:{one.detail.flow}:{one.id}" if isinstance(one.detail, WaitingGate) else f"{one.kind}:{one.id}"
 
 
-async def _open(asked: Asked) -> Rows:
-    kinds, after = _kinds(asked), asked.query.get("after", "")
+async def _open(visit: Visit) -> Rows:
+    kinds, after = _kinds(visit), visit.query.get("after", "")
     if len(kinds) != 1:
         after = ""
     begins = {kind: after for kind in kinds if after}
-    caller, decisions = asked.viewer.caller, asked.reads.decisions
-    found = await asked.read(read_inbox, decisions, caller, kinds=kinds, after=begins, limit=_PAGE)
-    rows = [Row(f"{one.kind}:{one.id}", _line(asked, one)) for one in found.rows]
-    return Rows([*rows, *(Row(f"more:{kind}", _more(asked, kind, found.next[kind])) for kind in found.next)])
+    caller, decisions = visit.viewer.caller, visit.reads.decisions
+    found = await visit.read(read_inbox, decisions, caller, kinds=kinds, after=begins, limit=_PAGE)
+    rows = [Row(f"{one.kind}:{one.id}", _line(visit, one)) for one in found.rows]
+    return Rows([*rows, *(Row(f"more:{kind}", _more(visit, kind, found.next[kind])) for kind in found.next)])
 
 
-def _line(asked: Asked, one: Waiting) -> Node:
+def _line(visit: Visit, one: Waiting) -> Node:
     shown = _shown(one)
-    current = "true" if asked.query.get("show") == shown else None
-    refusal = one.refusal if asked.viewer.is_person else ""
+    current = "true" if visit.query.get("show") == shown else None
+    refusal = one.refusal if visit.viewer.is_person else ""
     return [
-        a(href=asked.url(show=shown), aria_current=current)[plain(_title(one)) or one.id],
+        a(href=visit.url(show=shown), aria_current=current)[plain(_title(one)) or one.id],
         span(".chip")[one.kind],
         code(".id")[_told_apart(one)],
         span(".dim")[
@@ -112,31 +112,31 @@ def _short(text: str) -> str:
     return text if len(text) <= _ABOUT else text[:_ABOUT] + "…"
 
 
-def _more(asked: Asked, kind: Kind, after: str) -> Node:
-    earlier = a(href=asked.url(kind=kind, after=after))[f"earlier {_NAMES[kind]}"]
+def _more(visit: Visit, kind: Kind, after: str) -> Node:
+    earlier = a(href=visit.url(kind=kind, after=after))[f"earlier {_NAMES[kind]}"]
     return [f"The last {_PAGE} {_NAMES[kind]}; ", earlier]
 
 
-async def _budgets(asked: Asked) -> Rows:
-    if not asked.viewer.reads("items") or asked.query.get("kind"):
+async def _budgets(visit: Visit) -> Rows:
+    if not visit.viewer.reads("items") or visit.query.get("kind"):
         return Rows([])
-    found, more = await spent_budgets(asked)
-    rows = [Row(f"budget:{one.of}:{one.name}", _budget(asked, one)) for one in found]
+    found, more = await spent_budgets(visit)
+    rows = [Row(f"budget:{one.of}:{one.name}", _budget(visit, one)) for one in found]
     if more:
-        rows.append(Row("more:budgets", ["Of further items, see ", a(href=path_of("usage", asked.project))["Usage"]]))
+        rows.append(Row("more:budgets", ["Of further items, see ", a(href=path_of("usage", visit.project))["Usage"]]))
     return Rows(rows)
 
 
-def _budget(asked: Asked, one: Spent) -> Node:
+def _budget(visit: Visit, one: Spent) -> Node:
     if one.item is None:
-        where = path_of("usage", asked.project)
+        where = path_of("usage", visit.project)
         reload = code(data_copy=_RELOAD, tabindex="0")[_RELOAD]
         act: Node = ["raise ", code[raising(one)], " in the settings, then ", reload]
     else:
         item = dashed(one.name)
-        where = path_of("item", asked.project, item)
-        opener = budget_opener(asked, item, shown_limits(one.item.budget))
-        act = None if refusal(asked.viewer, "items") else opener
+        where = path_of("item", visit.project, item)
+        opener = budget_opener(visit, item, shown_limits(one.item.budget))
+        act = None if refusal(visit.viewer, "items") else opener
     return [
         a(href=where)[sentence(f"{whose(one)} is spent").removesuffix(".")],
         chip("budget spent", "trouble", "nobody gets what is under it"),
@@ -145,33 +145,33 @@ def _budget(asked: Asked, one: Spent) -> Node:
     ]
 
 
-async def _shown_one(asked: Asked) -> Rows:
-    kind, _, what = asked.query.get("show", "").partition(":")
+async def _shown_one(visit: Visit) -> Rows:
+    kind, _, what = visit.query.get("show", "").partition(":")
     if kind not in KINDS or not what:
         return Rows([])
-    if not asked.viewer.reads(TOOLSET[kind]):
+    if not visit.viewer.reads(TOOLSET[kind]):
         raise ToolFailure("permission_denied", f"this needs the permission '{TOOLSET[kind]}.read'")
     try:
-        head, content = await _READ[kind](asked, what)
+        head, content = await _READ[kind](visit, what)
     except ToolFailure as failure:
         if failure.code not in _ABSENT:
             raise
         head, content = "There is no such thing (any more)", p(".answered")[sentence(failure.message)]
-    return Rows([Row(f"{kind}:{what}", [h2[head], a(".back", href=asked.url(show=None))["back to the list"], content])])
+    return Rows([Row(f"{kind}:{what}", [h2[head], a(".back", href=visit.url(show=None))["back to the list"], content])])
 
 
-async def _approval(asked: Asked, id: str) -> tuple[str, Node]:
-    who = Principal.of(asked.viewer.caller)
-    found = await asked.reads.admitted(asked.project, lambda: asked.reads.decisions.approval(asked.project, id, who))
+async def _approval(visit: Visit, id: str) -> tuple[str, Node]:
+    who = Principal.of(visit.viewer.caller)
+    found = await visit.reads.admitted(visit.project, lambda: visit.reads.decisions.approval(visit.project, id, who))
     if found is None:
         raise ToolFailure("RESOURCE_NOT_FOUND", f"There is no approval {id[:80]}: its instance was deleted.")
     done, waiting = found
     if waiting is not None:
-        return f"{plain(waiting.title or waiting.definition)}: approval", list(asks.approval(asked, waiting))
-    return f"{plain(done.definition)}: {done.status}", _answered(asked, id, done)
+        return f"{plain(waiting.title or waiting.definition)}: approval", list(asks.approval(visit, waiting))
+    return f"{plain(done.definition)}: {done.status}", _answered(visit, id, done)
 
 
-def _answered(asked: Asked, id: str, done: Answered) -> Node:
+def _answered(visit: Visit, id: str, done: Answered) -> Node:
     if done.status == "pending":
         return p(".answered")["Its instance has just moved on."]
     by = f"{plain(done.by)} has answered: " if done.by else f"{done.status}: "
@@ -179,7 +179,7 @@ def _answered(asked: Asked, id: str, done: Answered) -> Node:
     return [
         p(".answered")[by, htpy.strong[plain(done.answer) or "no answer"], ", ", ago(done.answered_at), via],
         asks.facts(
-            ("instance", a(href=path_of("instance", asked.project, done.workflow))[plain(done.workflow)]),
+            ("instance", a(href=path_of("instance", visit.project, done.workflow))[plain(done.workflow)]),
             ("asked by", [plain(done.requester), " by ", plain(done.transition), ", ", ago(done.asked_at)]),
             ("queue", plain(done.queue)),
             ("approval", htpy.code[id]),
@@ -187,37 +187,37 @@ def _answered(asked: Asked, id: str, done: Answered) -> Node:
     ]
 
 
-async def _gate(asked: Asked, id: str) -> tuple[str, Node]:
+async def _gate(visit: Visit, id: str) -> tuple[str, Node]:
     flow, step = (flow_id(part) for part in id.partition(":")[::2])
     if not (flow and step):
         raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such gate.")
-    page = await asked.read(waiting_gates, asked.viewer.caller, limit=MOST_GATES)
+    page = await visit.read(waiting_gates, visit.viewer.caller, limit=MOST_GATES)
     waiting = next((one for one in page.rows if one.step == step), None)
     if waiting is not None:
-        return f"{plain(waiting.flow_name)}: gate {plain(waiting.name)}", list(asks.gate(asked, waiting))
-    found = await asked.tool("flows", "workflow_get", {"id": flow, "step": step})
+        return f"{plain(waiting.flow_name)}: gate {plain(waiting.name)}", list(asks.gate(visit, waiting))
+    found = await visit.tool("flows", "workflow_get", {"id": flow, "step": step})
     one = next(iter(found.steps), None)
     if one is None:
         raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such gate.")
     said = f"{plain(one.approved_by)} has released it" if one.approved_by else f"It is {one.status}"
     when: Node = [", ", ago(one.completed_at)] if one.completed_at else None
-    to_flow = p[a(href=path_of("flow", asked.project, str(flow)))[f"flow {flow}"]]
+    to_flow = p[a(href=path_of("flow", visit.project, str(flow)))[f"flow {flow}"]]
     return f"{plain(found.name)}: gate {plain(one.name)}", [p(".answered")[said, when], to_flow]
 
 
-async def _checkpoint(asked: Asked, id: str) -> tuple[str, Node]:
-    one: SeenSession = await asked.tool("sessions", "read_session", {"session_id": id})
+async def _checkpoint(visit: Visit, id: str) -> tuple[str, Node]:
+    one: SeenSession = await visit.tool("sessions", "read_session", {"session_id": id})
     title = f"{plain(one.title or one.row.workflow)}: checkpoint"
     if one.row.checkpoint:
-        return title, list(asks.checkpoint(asked, one))
-    link = p[a(href=path_of("session", asked.project, one.row.id))["its session"]]
+        return title, list(asks.checkpoint(visit, one))
+    link = p[a(href=path_of("session", visit.project, one.row.id))["its session"]]
     return title, [asks.last_answer(one), link]
 
 
-async def _question(asked: Asked, id: str) -> tuple[str, Node]:
-    item = await asked.tool("items", "query_items", {"operation": "get", "id": id})
-    notes = await asked.tool("items", "query_notes", {"operation": "list", "itemId": item.id})
-    content = asks.question(asked, item.id, item.title, notes.notes, None if item.role == "blocked" else _gone_on(item))
+async def _question(visit: Visit, id: str) -> tuple[str, Node]:
+    item = await visit.tool("items", "query_items", {"operation": "get", "id": id})
+    notes = await visit.tool("items", "query_notes", {"operation": "list", "itemId": item.id})
+    content = asks.question(visit, item.id, item.title, notes.notes, None if item.role == "blocked" else _gone_on(item))
     return f"{plain(item.title)}: question", list(content)
 
 
@@ -233,50 +233,50 @@ def _gone_on(item: FullItem) -> Node:
 _READ = {"approval": _approval, "gate": _gate, "checkpoint": _checkpoint, "question": _question}
 
 
-async def _answers(asked: Asked) -> Rows:
-    kinds = _kinds(asked)
+async def _answers(visit: Visit) -> Rows:
+    kinds = _kinds(visit)
     if not kinds:
         return Rows([])
-    caller, decisions, after = asked.viewer.caller, asked.reads.decisions, asked.query.get("before", "")
-    found = await asked.read(read_history, decisions, caller, kinds=kinds, after=after, limit=_PAGE)
-    rows = [Row(f"{one.kind}:{one.position}", list(_past(asked, one))) for one in found.rows]
-    more = [a(href=asked.url(before=found.next))["earlier answers"]]
+    caller, decisions, after = visit.viewer.caller, visit.reads.decisions, visit.query.get("before", "")
+    found = await visit.read(read_history, decisions, caller, kinds=kinds, after=after, limit=_PAGE)
+    rows = [Row(f"{one.kind}:{one.position}", list(_past(visit, one))) for one in found.rows]
+    more = [a(href=visit.url(before=found.next))["earlier answers"]]
     return Rows([*rows, Row("more:answered", more)] if found.next else rows)
 
 
-def _past(asked: Asked, one: Answer) -> Iterator[Node]:
-    yield a(href=asked.url(show=f"{one.kind}:{one.id}"))[plain(one.title)]
+def _past(visit: Visit, one: PastAnswer) -> Iterator[Node]:
+    yield a(href=visit.url(show=f"{one.kind}:{one.id}"))[plain(one.title)]
     yield span(".chip")[one.kind]
     yield span[plain(one.by) or "nobody", ": ", htpy.strong[plain(_short(one.what))]]
     yield span(".dim")[f"asked by {plain(one.asked_by)}, " if one.asked_by else None, ago(one.at)]
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    readable = [kind for kind in KINDS if asked.viewer.reads(TOOLSET[kind])]
-    chosen = asked.query.get("kind", "")
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
+    readable = [kind for kind in KINDS if visit.viewer.reads(TOOLSET[kind])]
+    chosen = visit.query.get("kind", "")
     choices = [("", "all"), *((kind, _NAMES[kind]) for kind in readable)]
     anew = {"after": None, "before": None, "show": None}
     links = (
-        a(href=asked.url(kind=kind, **anew), aria_current="true" if kind == chosen else None)[name]
+        a(href=visit.url(kind=kind, **anew), aria_current="true" if kind == chosen else None)[name]
         for kind, name in choices
     )
     return div(".inbox")[
         section(aria_label="Open")[
             nav(".filters", aria_label="Kinds")[list(links)],
-            region_element(asked, "budgets", found, ul, class_="asks", aria_label="Spent budgets"),
+            region_element(visit, "budgets", regions, ul, class_="asks", aria_label="Spent budgets"),
             region_element(
-                asked, "open", found, ul, "Nothing waits for a person. Agents ask by approvals, gates, checkpoints "
+                visit, "open", regions, ul, "Nothing waits for a person. Agents ask by approvals, gates, checkpoints "
                 "and questions; what they ask appears here at once.", class_="asks",
             ),
             h2["Answered"],
-            region_element(asked, "answers", found, ul, "Nothing has been answered yet.", class_="asks"),
+            region_element(visit, "answers", regions, ul, "Nothing has been answered yet.", class_="asks"),
             p(".dim")[
                 f"Of gates, checkpoints and questions, the last {number(MOST_ANSWERED)} answers of each are kept; "
                 "approvals as long as their instances."
             ],
         ],
-        section(aria_label="Shown")[region_element(asked, "shown", found, div, "Nothing is chosen.", class_="asked")],
-        budget_dialog(asked),
+        section(aria_label="Shown")[region_element(visit, "shown", regions, div, "Nothing is chosen.", class_="asked")],
+        budget_dialog(visit),
     ]  # fmt: skip
 
 

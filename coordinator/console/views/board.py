@@ -14,7 +14,7 @@ from coordinator.console.items.cards import HEIGHT, WINDOW, again, cards, window
 from coordinator.console.numbers.searches import KEPT_SECONDS, search
 from coordinator.console.numbers.spent import NOTHING, held, whose
 from coordinator.console.parts import number, plain, role
-from coordinator.console.view import Asked, Region, Rendered, Rows, View, region_element, region_head
+from coordinator.console.view import Region, Rendered, Rows, View, Visit, region_element, region_head
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.items import BOARD_STATES, PRIORITIES, ROLE_CODES, ROLE_NAMES, ROLES, Wanted, recent_page
 
@@ -30,11 +30,11 @@ _EMPTY = {
 _FILTERS = ("text", "tags", "priority", "type", "holder", "state", "below")
 
 
-async def _wanted(asked: Asked) -> Wanted | str:
+async def _wanted(visit: Visit) -> Wanted | str:
     """What the filters of a board ask for, but the role; or what is wrong with them. Raises ToolFailure."""
     try:
-        wanted = await _read(asked)
-        wanted._replace(role=asked.query.get("role", "")).packable()
+        wanted = await _read(visit)
+        wanted._replace(role=visit.query.get("role", "")).packable()
     except ToolFailure as failure:
         if failure.kind != "permanent":
             raise
@@ -42,14 +42,14 @@ async def _wanted(asked: Asked) -> Wanted | str:
     return wanted
 
 
-async def _read(asked: Asked) -> Wanted:
-    given = {name: asked.query.get(name, "").strip() for name in _FILTERS}
-    if not asked.viewer.sees_holders:
+async def _read(visit: Visit) -> Wanted:
+    given = {name: visit.query.get(name, "").strip() for name in _FILTERS}
+    if not visit.viewer.sees_holders:
         given["holder"] = ""
     below = given["below"]
     if below:
-        found = partial(asked.tool, "items", "get_context", {"itemId": below})
-        context = await asked.reads.shared(("below", asked.project, below, asked.at), found)  # by all columns
+        found = partial(visit.tool, "items", "get_context", {"itemId": below})
+        context = await visit.reads.shared(("below", visit.project, below, visit.at), found)  # by all columns
         below = context.item.id.replace("-", "")
     tags = ",".join(filter(None, map(str.strip, given["tags"].split(","))))
     text = given["text"] if len(given["text"]) >= LEAST_LETTERS else ""
@@ -64,103 +64,105 @@ def _scans(wanted: Wanted) -> bool:
     return bool(wanted.text) or "," in wanted.tags or bool(wanted.tags and wanted.type)
 
 
-async def _column(name: str, asked: Asked) -> Rows:
-    if asked.query.get("role", name) not in ("", name):
+async def _column(name: str, visit: Visit) -> Rows:
+    if visit.query.get("role", name) not in ("", name):
         return Rows([])
-    wanted = await _wanted(asked)
+    wanted = await _wanted(visit)
     if isinstance(wanted, str):
         return Rows([])  # the page says why
     counted, kept = wanted._replace(role=name), NOTHING
     if wanted.state == "available" and name != "terminal":
-        kept = await held(asked)
+        kept = await held(visit)
         if kept.project is not None:
             return Rows([], head=f"0: {whose(kept.project)} is spent")
     if _scans(wanted) or kept.of("item"):
-        return await _found(asked, wanted, name)
-    page, offset = await window(asked, counted)
+        return await _found(visit, wanted, name)
+    page, offset = await window(visit, counted)
     if page.total is None:
-        return await _found(asked, wanted, name)
+        return await _found(visit, wanted, name)
     total, rows, of = page.total, page.rows, page.roles[ROLE_CODES[name]]
-    if name == "terminal" and total > WINDOW and not asked.query.get("role"):
-        last = await asked.read(recent_page, counted, limit=WINDOW)
+    if name == "terminal" and total > WINDOW and not visit.query.get("role"):
+        last = await visit.read(recent_page, counted, limit=WINDOW)
         if len(last.rows) == WINDOW:
             head = f"last {WINDOW} of {number(total)}"
-            return Rows(await cards(asked, last.rows), head=head)
+            return Rows(await cards(visit, last.rows), head=head)
     head = number(total) if total == of else f"{number(total)} of {number(of)}"
-    return Rows(await cards(asked, rows), total, offset, head=head, again=again(page.now, rows))
+    return Rows(await cards(visit, rows), total, offset, head=head, again=again(page.now, rows))
 
 
-async def _found(asked: Asked, wanted: Wanted, name: str) -> Rows:
+async def _found(visit: Visit, wanted: Wanted, name: str) -> Rows:
     """A column of what a search has found."""
-    only = asked.query.get("role", "")
-    hits = await search(asked, wanted._replace(role=only))
+    only = visit.query.get("role", "")
+    hits = await search(visit, wanted._replace(role=only))
     found = [row for row in hits.rows if ROLE_NAMES[row.role] == name]
     if wanted.state == "available":
         found = [row for row in found if not row.spent]
     of = hits.roles[ROLE_CODES[name]]
     head = f"{len(found)} of first {len(hits.rows)}" if hits.more else f"{len(found)} of {number(of)}"
-    offset = min(asked.offset, max(0, len(found) - WINDOW))
-    shown = await cards(asked, found[offset : offset + WINDOW])
+    offset = min(visit.offset, max(0, len(found) - WINDOW))
+    shown = await cards(visit, found[offset : offset + WINDOW])
     return Rows(shown, len(found), offset, hits.more, head, KEPT_SECONDS)
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    only = asked.query.get("role", "")
-    filtered = any(asked.query.get(name) for name in _FILTERS)
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
+    only = visit.query.get("role", "")
+    filtered = any(visit.query.get(name) for name in _FILTERS)
     columns = [name for name in ROLES if only in ("", name)]
-    problem = await _wanted(asked)
+    problem = await _wanted(visit)
     if isinstance(problem, str):
-        return [_filters(asked, True), p(".hint", role="alert")[plain(problem)]]
+        return [_filters(visit, True), p(".hint", role="alert")[plain(problem)]]
     return [
-        _filters(asked, filtered),
-        bulk_bar(asked),
-        new_item_dialog(asked),
-        nav(".tabs", aria_label="Roles")[(_tab(asked, found, name, only) for name in ROLES)],
-        div(class_="columns one" if only else "columns")[(_section(asked, found, name, filtered) for name in columns)],
+        _filters(visit, filtered),
+        bulk_bar(visit),
+        new_item_dialog(visit),
+        nav(".tabs", aria_label="Roles")[(_tab(visit, regions, name, only) for name in ROLES)],
+        div(class_="columns one" if only else "columns")[
+            (_section(visit, regions, name, filtered) for name in columns)
+        ],
     ]
 
 
-def _tab(asked: Asked, found: Mapping[str, Rendered], name: str, only: str) -> Node:
+def _tab(visit: Visit, regions: Mapping[str, Rendered], name: str, only: str) -> Node:
     current = "page" if name == (only or ROLES[0]) else None
-    return a(href=asked.url(role=name, offset=None), aria_current=current, data_same=True)[role(name)]
+    return a(href=visit.url(role=name, offset=None), aria_current=current, data_same=True)[role(name)]
 
 
-def _section(asked: Asked, found: Mapping[str, Rendered], name: str, filtered: bool) -> Node:
-    region = found[name]
+def _section(visit: Visit, regions: Mapping[str, Rendered], name: str, filtered: bool) -> Node:
+    region = regions[name]
     empty = "No item here meets the filters." if filtered else _EMPTY[name]
     end = region.offset + len(region.rows)
     return section(".column", aria_label=name)[
         h2[
-            a(href=asked.url(role=None if asked.query.get("role") else name, offset=None), data_same=True)[role(name)],
-            region_head(name, found, span(".dim")),
+            a(href=visit.url(role=None if visit.query.get("role") else name, offset=None), data_same=True)[role(name)],
+            region_head(name, regions, span(".dim")),
         ],
-        region_element(asked, name, found, ol, empty, class_="window", aria_label=f"items in {name}"),
-        noscript[a(href=asked.url(offset=str(end)))[f"from {number(end + 1)} on"]] if end < region.total else None,
+        region_element(visit, name, regions, ol, empty, class_="window", aria_label=f"items in {name}"),
+        noscript[a(href=visit.url(offset=str(end)))[f"from {number(end + 1)} on"]] if end < region.total else None,
     ]
 
 
-def _filters(asked: Asked, filtered: bool) -> Node:
-    given = asked.query.get
+def _filters(visit: Visit, filtered: bool) -> Node:
+    given = visit.query.get
     return [
-        form(".filters", method="get", action=asked.path, data_search="text", role="search")[
+        form(".filters", method="get", action=visit.path, data_search="text", role="search")[
             _field(
-                asked,
+                visit,
                 "text",
                 "search",
                 minlength=str(LEAST_LETTERS),
                 placeholder="text in title or summary",
                 data_filter=True,
             ),
-            _choice(asked, "role", "role", ROLES),
-            _choice(asked, "priority", "priority", PRIORITIES),
-            _choice(asked, "state", "state", BOARD_STATES),
-            _field(asked, "tags", "tags", placeholder="any of these, with commas"),
-            _field(asked, "type", "type"),
-            _field(asked, "holder", "held by", placeholder="agent") if asked.viewer.sees_holders else None,
-            _field(asked, "below", "below", placeholder="id of an item"),
+            _choice(visit, "role", "role", ROLES),
+            _choice(visit, "priority", "priority", PRIORITIES),
+            _choice(visit, "state", "state", BOARD_STATES),
+            _field(visit, "tags", "tags", placeholder="any of these, with commas"),
+            _field(visit, "type", "type"),
+            _field(visit, "holder", "held by", placeholder="agent") if visit.viewer.sees_holders else None,
+            _field(visit, "below", "below", placeholder="id of an item"),
             button(type="submit")["Filter"],
-            a(".button", href=asked.path)["Show all"] if filtered or given("role") else None,
-            new_item(asked),
+            a(".button", href=visit.path)["Show all"] if filtered or given("role") else None,
+            new_item(visit),
         ],
         p(".hint")[f"A text has at least {LEAST_LETTERS} letters; this one is left out."]
         if 0 < len(given("text", "").strip()) < LEAST_LETTERS
@@ -168,14 +170,14 @@ def _filters(asked: Asked, filtered: bool) -> Node:
     ]
 
 
-def _field(asked: Asked, name: str, title: str, **attributes: str | bool) -> Node:
+def _field(visit: Visit, name: str, title: str, **attributes: str | bool) -> Node:
     kind = "search" if name == "text" else "text"
-    value = asked.query.get(name) or None
+    value = visit.query.get(name) or None
     return label[span[title], htpy.input(type=kind, name=name, value=value, autocomplete="off", **attributes)]
 
 
-def _choice(asked: Asked, name: str, title: str, values: tuple[str, ...]) -> Node:
-    chosen = asked.query.get(name)
+def _choice(visit: Visit, name: str, title: str, values: tuple[str, ...]) -> Node:
+    chosen = visit.query.get(name)
     names = {"terminal": "done"}
     options = [option(value=one, selected=one == chosen)[names.get(one, one)] for one in values]
     return label[span[title], select(name=name)[option(value="")["any"], options]]

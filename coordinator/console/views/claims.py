@@ -11,7 +11,7 @@ from coordinator.console.acts.buttons import MODULE, menu_opener
 from coordinator.console.parts import ago, chip, holder_link, item_id, item_link, left, number, plain, role, spaced
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import of_card
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, region_head
 from coordinator.toolsets.items import (
     ROLE_NAMES,
     ClaimList,
@@ -67,25 +67,25 @@ _NONE = {
 }
 
 
-def _list(asked: Asked) -> str:
-    given = asked.query.get("list", "")
+def _list(visit: Visit) -> str:
+    given = visit.query.get("list", "")
     return given if given in _LISTS else "held"
 
 
-async def _rows(asked: Asked) -> Rows:
-    which = _list(asked)
+async def _rows(visit: Visit) -> Rows:
+    which = _list(visit)
     if which in get_args(ClaimList):
-        found = await asked.read(read_claims, cast(ClaimList, which), asked.offset)
-        shown = [Row(f"item:{dashed(one.row.id)}", list(_claim(asked, one))) for one in found.claims]
+        found = await visit.read(read_claims, cast(ClaimList, which), visit.offset)
+        shown = [Row(f"item:{dashed(one.row.id)}", list(_claim(visit, one))) for one in found.claims]
         total, more = found.total, found.looked < found.live
     else:
-        held = await asked.read(read_held_back, cast(HeldBackList, which), asked.offset)
+        held = await visit.read(read_held_back, cast(HeldBackList, which), visit.offset)
         shown = [
-            Row(f"item:{dashed(one.id)}", list(_held_back(asked.project, which, one, time)))
+            Row(f"item:{dashed(one.id)}", list(_held_back(visit.project, which, one, time)))
             for one, time in zip(held.rows, held.times, strict=True)
         ]
         total, more = held.total, False
-    return Rows(shown, total, asked.offset, more, [f"{number(total, more)} ", pager(asked, len(shown), total, more)])
+    return Rows(shown, total, visit.offset, more, [f"{number(total, more)} ", pager(visit, len(shown), total, more)])
 
 
 def _item(project: str, item: ItemRow) -> Iterator[Node]:
@@ -100,11 +100,11 @@ def _item(project: str, item: ItemRow) -> Iterator[Node]:
     ]
 
 
-def _claim(asked: Asked, claim: LiveClaim) -> Iterator[Node]:
+def _claim(visit: Visit, claim: LiveClaim) -> Iterator[Node]:
     item = claim.row
-    yield from _item(asked.project, item)
+    yield from _item(visit.project, item)
     yield cell("agent")[
-        holder_link(asked, item.holder),
+        holder_link(visit, item.holder),
         [" ", chip("verified", title="its identity was proved")] if claim.known_as.endswith("v") else None,
     ]
     yield cell("since")[ago(item.claimed)]
@@ -123,15 +123,15 @@ def _held_back(project: str, which: str, item: ItemRow, time: int) -> Iterator[N
     yield cell(_AHEAD.get(which, "since"))[shown, [" ", chip("overdue", "warning")] if overdue else None]
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    which = _list(asked)
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
+    which = _list(visit)
     columns = ["item", "agent", "since", "sign of life", "ends", "failed attempts"]
     if which not in get_args(ClaimList):
         columns = ["item", "failed attempts", "blockers", _AHEAD.get(which, "since")]
     return [
-        choices(asked, "list", _LISTS, "held"),
-        div(".list-head")[_MEANING[which], region_head("claims", found)],
-        region_table(asked, "claims", found, columns, _NONE[which], ("failed attempts", "blockers")),
+        choices(visit, "list", _LISTS, "held"),
+        div(".list-head")[_MEANING[which], region_head("claims", regions)],
+        region_table(visit, "claims", regions, columns, _NONE[which], ("failed attempts", "blockers")),
     ]
 
 

@@ -10,7 +10,7 @@ from htpy import Node, a, button, form, span, ul
 
 from coordinator.console.numbers.searches import search
 from coordinator.console.parts import icon, item_id, item_link, plain, role
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, path_of, region_element
 from coordinator.errors import ToolFailure
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.projects.lists import find
@@ -23,71 +23,71 @@ MOST = 10
 _Navigation = Sequence[tuple[View, str]]
 
 
-async def _found(navigation: _Navigation, asked: Asked) -> Rows:
-    text = asked.query.get("text", "").strip()
-    rows = list(_pages(navigation, asked, text.lower()))
+async def _found(navigation: _Navigation, visit: Visit) -> Rows:
+    text = visit.query.get("text", "").strip()
+    rows = list(_pages(navigation, visit, text.lower()))
     if text:
-        if asked.viewer.reads("items"):
-            rows = [*await _item(asked, text), *rows, *await _items(asked, text)]
+        if visit.viewer.reads("items"):
+            rows = [*await _item(visit, text), *rows, *await _items(visit, text)]
         rows += [
             Row(f"project:{name}", a(href=path_of(navigation[0][0].name, name))[icon("projects"), "project ", name])
-            for name in await _projects(asked, text)
+            for name in await _projects(visit, text)
         ]
     return Rows(rows)
 
 
-def _pages(navigation: _Navigation, asked: Asked, text: str) -> Iterator[Row]:
+def _pages(navigation: _Navigation, visit: Visit, text: str) -> Iterator[Row]:
     for view, key in navigation:
-        if text in view.title.lower() and view.open_to(asked.viewer):
+        if text in view.title.lower() and view.open_to(visit.viewer):
             path = (
-                path_of(view.name, asked.project)
+                path_of(view.name, visit.project)
                 if view.of_project
-                else f"{path_of(view.name)}?project={asked.project}"
+                else f"{path_of(view.name)}?project={visit.project}"
             )
             shown: Node = [a(href=path)[icon(view.name), view.title], " ", span(".dim")[f"g {key}"]]
             yield Row(f"page:{view.name}", shown)
 
 
-async def _item(asked: Asked, text: str) -> list[Row]:
+async def _item(visit: Visit, text: str) -> list[Row]:
     """The item whose id begins with a text."""
     try:
-        found = await asked.tool("items", "query_items", {"operation": "get", "id": text})
+        found = await visit.tool("items", "query_items", {"operation": "get", "id": text})
     except ToolFailure as failure:
         if failure.kind != "permanent":
             raise
         return []
-    return [_row(asked, found.id, found.title, found.role)]
+    return [_row(visit, found.id, found.title, found.role)]
 
 
-async def _items(asked: Asked, text: str) -> list[Row]:
+async def _items(visit: Visit, text: str) -> list[Row]:
     """Items with a text in their titles or summaries."""
     if len(text) < LEAST_LETTERS:
         return []
-    hits = await search(asked, Wanted(text=text), MOST)
-    return [_row(asked, dashed(one.id), one.title, ROLE_NAMES[one.role]) for one in hits.rows]
+    hits = await search(visit, Wanted(text=text), MOST)
+    return [_row(visit, dashed(one.id), one.title, ROLE_NAMES[one.role]) for one in hits.rows]
 
 
-def _row(asked: Asked, id: str, title: str, of_role: str) -> Row:
-    content = [item_link(asked.project, id, plain(title)), " ", role(of_role), " ", item_id(id)]
+def _row(visit: Visit, id: str, title: str, of_role: str) -> Row:
+    content = [item_link(visit.project, id, plain(title)), " ", role(of_role), " ", item_id(id)]
     return Row(f"item:{id}", content)
 
 
-async def _projects(asked: Asked, text: str) -> list[str]:
-    seen = asked.viewer.projects
+async def _projects(visit: Visit, text: str) -> list[str]:
+    seen = visit.viewer.projects
     if seen is not None:
         return sorted(name for name in seen if name.startswith(text))[:MOST]
-    store = asked.reads.store
-    return (await asked.reads.admitted(DEFAULT_PROJECT, lambda: find(store, text, MOST)))[0]
+    store = visit.reads.store
+    return (await visit.reads.admitted(DEFAULT_PROJECT, lambda: find(store, text, MOST)))[0]
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    text = asked.query.get("text") or None
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
+    text = visit.query.get("text") or None
     return [
-        form(".filters", method="get", action=asked.path, role="search")[
+        form(".filters", method="get", action=visit.path, role="search")[
             htpy.input(type="search", name="text", value=text, aria_label="Find", autocomplete="off", data_filter=True),
             button(type="submit")["Find"],
         ],
-        region_element(asked, "found", found, ul, "Nothing here has such a name.", class_="found"),
+        region_element(visit, "found", regions, ul, "Nothing here has such a name.", class_="found"),
     ]
 
 

@@ -15,7 +15,7 @@ from coordinator.console.acts.flow_actions import flow_buttons, step_button
 from coordinator.console.graphs.drawing import GraphEdge, GraphNode, graph_element, graph_rows, structure
 from coordinator.console.graphs.layouts import Drawn
 from coordinator.console.parts import ago, icon, indented, number, plain, state, whole_id
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, path_of, region_element
 from coordinator.console.views.flows import flow_id, flow_status
 from coordinator.errors import ToolFailure
 from coordinator.feed.kinds import KINDS
@@ -64,15 +64,15 @@ class _Shown(NamedTuple):
         return "waits for release" if record.gate else record.status
 
 
-async def _shown(asked: Asked) -> _Shown:
+async def _shown(visit: Visit) -> _Shown:
     async def make() -> _Shown:
-        found = await asked.read(read_progress, asked.viewer.caller, flow_id(asked.id))
+        found = await visit.read(read_progress, visit.viewer.caller, flow_id(visit.id))
         if found is None:
             raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such workflow")
         edges = edges_of(found.spec.flow)
-        return _Shown(found, edges, await asked.layouts.drawn(structure(len(found.spec.flow), edges)))
+        return _Shown(found, edges, await visit.layouts.drawn(structure(len(found.spec.flow), edges)))
 
-    return await asked.reads.shared(("flow", asked.project, asked.id, asked.viewer.caller, asked.at), make)
+    return await visit.reads.shared(("flow", visit.project, visit.id, visit.viewer.caller, visit.at), make)
 
 
 def edges_of(flow: Flow) -> list[GraphEdge]:
@@ -91,8 +91,8 @@ def _briefly(condition: str) -> str:
     return condition.removeprefix("result ").removeprefix("== ").replace("!= ", "not ", 1)
 
 
-async def _graph(asked: Asked) -> Rows:
-    shown = await _shown(asked)
+async def _graph(visit: Visit) -> Rows:
+    shown = await _shown(visit)
     if shown.drawn.layout is None:
         return Rows([], again=shown.drawn.again)
     flow, steps = shown.progress.spec.flow, shown.progress.steps
@@ -112,30 +112,30 @@ async def _graph(asked: Asked) -> Rows:
     return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, taken))
 
 
-async def _steps(asked: Asked) -> Rows:
-    shown = await _shown(asked)
-    whole = await _whole(asked, flow_id(asked.query.get("step", "")))
+async def _steps(visit: Visit) -> Rows:
+    shown = await _shown(visit)
+    whole = await _whole(visit, flow_id(visit.query.get("step", "")))
 
     def rows() -> Iterator[Row]:
         for place, (key, step) in enumerate(shown.progress.spec.flow.items()):
-            cells = _cells(asked, place, step, shown.progress.steps.get(key), shown.state_of(key), whole)
+            cells = _cells(visit, place, step, shown.progress.steps.get(key), shown.state_of(key), whole)
             yield Row(f"step:{place}", htpy.fragment[cells].__html__(), "", {"id": f"s{place}"})
 
     return Rows(await to_thread(list, rows()))  # 200 at once are much
 
 
-async def _whole(asked: Asked, step: int) -> StepRecord | None:
+async def _whole(visit: Visit, step: int) -> StepRecord | None:
     """The one step that the viewer wants to see with its whole result."""
     if not step:
         return None
-    found = await asked.reads.admitted(
-        asked.project, lambda: FlowReads(asked.reads.store).get(asked.project, flow_id(asked.id), step)
+    found = await visit.reads.admitted(
+        visit.project, lambda: FlowReads(visit.reads.store).get(visit.project, flow_id(visit.id), step)
     )
     return found.steps[0] if found is not None and found.steps else None
 
 
 def _cells(
-    asked: Asked, place: int, step: Step, record: StepRecord | None, told: str, whole: StepRecord | None
+    visit: Visit, place: int, step: Step, record: StepRecord | None, told: str, whole: StepRecord | None
 ) -> Node:
     shape, tone = _STATES[told]
     most = step.retry.max_attempts if step.retry is not None else 1
@@ -145,7 +145,7 @@ def _cells(
         td[
             state(tone, shape, told),
             _aside(step, record),
-            [" ", step_button(asked, step, record)] if record is not None else None,
+            [" ", step_button(visit, step, record)] if record is not None else None,
         ],
         td[plain(step.tool or ("gate" if step.gate else "none"))],
         td(".number")[f"{record.attempt} of {most}" if record is not None and step.tool else None],
@@ -153,7 +153,7 @@ def _cells(
         td(".number")[_took(record)],
         td[
             _folded("definition", msgspec.json.encode(given).decode()),
-            _result(asked, place, record, whole) if record is not None else None,
+            _result(visit, place, record, whole) if record is not None else None,
         ],
     ]
 
@@ -177,14 +177,14 @@ def _took(record: StepRecord | None) -> str | None:
     return f"{ms} ms" if ms < 1_000 else f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms // 60_000} min"
 
 
-def _result(asked: Asked, place: int, record: StepRecord, whole: StepRecord | None) -> Node:
+def _result(visit: Visit, place: int, record: StepRecord, whole: StepRecord | None) -> Node:
     name = "error" if record.status == "failed" else "result"
     if whole is not None and whole.id == record.id and whole.result_json is not None:
         return _folded(name, whole.result_json, unfolded=True)
     if record.result_json is not None:
         return _folded(name, record.result_json)
     if record.status in ("done", "failed"):  # it is long
-        return a(href=f"{asked.url(step=str(record.id))}#s{place}")[f"show the {name}"]
+        return a(href=f"{visit.url(step=str(record.id))}#s{place}")[f"show the {name}"]
     return None
 
 
@@ -201,8 +201,8 @@ def _folded(name: str, json: str, unfolded: bool = False) -> Node:
     return details(open=unfolded)[summary[told], pre(tabindex="0")[plain(json[:MOST_SHOWN])]]
 
 
-async def _state(asked: Asked) -> Rows:
-    shown = await _shown(asked)
+async def _state(visit: Visit) -> Rows:
+    shown = await _shown(visit)
     progress = shown.progress
     row, steps = progress.row, progress.steps.values()
     ended = sum(step.status in ("done", "failed", "cancelled") for step in steps)
@@ -214,22 +214,22 @@ async def _state(asked: Asked) -> Rows:
         span[f"{ended} of {len(progress.spec.flow)} steps ended"],
         span["created ", ago(row.created_at), " by ", plain(row.creator)],
         span["ended ", ago(over), f" by {plain(row.cancelled_by)}" if row.cancelled_by else None] if over else None,
-        a(href=path_of("flow", asked.project, row.parent))[f"for workflow {row.parent}"] if row.parent else None,
+        a(href=path_of("flow", visit.project, row.parent))[f"for workflow {row.parent}"] if row.parent else None,
         p(".reason")[plain(row.error)] if row.error else None,
         span(".dim")[shown.drawn.why] if shown.drawn.why else None,
     ]
     return Rows([Row(f"flow:{row.id}", content)], again=shown.drawn.again)
 
 
-async def _actions(asked: Asked) -> Rows:
-    progress = (await _shown(asked)).progress
+async def _actions(visit: Visit) -> Rows:
+    progress = (await _shown(visit)).progress
     again = sum(step.status in ("failed", "cancelled") for step in progress.steps.values())
-    return Rows([Row(f"action:{name}", one) for name, one in flow_buttons(asked, progress.row, again)])
+    return Rows([Row(f"action:{name}", one) for name, one in flow_buttons(visit, progress.row, again)])
 
 
-async def _events(asked: Asked) -> Rows:
-    shown = await _shown(asked)
-    found, complete = await asked.read(read_events, shown.progress)
+async def _events(visit: Visit) -> Rows:
+    shown = await _shown(visit)
+    found, complete = await visit.read(read_events, shown.progress)
     flow = shown.progress.spec.flow
     # A newer release may know further kinds.
     rows = [Row(f"event:{event.entry}", _told(event, flow)) for event in found if event.kind in KINDS]
@@ -252,24 +252,24 @@ def _told(event: FlowEvent, flow: Flow) -> Node:
     ]
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    shown = await _shown(asked)
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
+    shown = await _shown(visit)
     progress = shown.progress
     given: dict[str, Any] = progress.spec.given
     heads = ("step", "state", "tool", "attempt", "began", "took", "what")
     return [
         h2(".subject")[plain(progress.row.name), " ", whole_id(str(progress.row.id))],
-        region_element(asked, "state", found, ol, class_="facts"),
-        region_element(asked, "actions", found, htpy.menu, class_="actions", aria_label="Actions"),
-        graph_element(asked, "graph", found, shown.drawn.layout, "Graph of steps", "Bold edges were taken."),
+        region_element(visit, "state", regions, ol, class_="facts"),
+        region_element(visit, "actions", regions, htpy.menu, class_="actions", aria_label="Actions"),
+        graph_element(visit, "graph", regions, shown.drawn.layout, "Graph of steps", "Bold edges were taken."),
         h2["Steps"],
         div(".wide-table")[
-            table[thead[tr[(th(scope="col")[head] for head in heads)]], region_element(asked, "steps", found, tbody)]
+            table[thead[tr[(th(scope="col")[head] for head in heads)]], region_element(visit, "steps", regions, tbody)]
         ],
         h2["Input"] if given else None,
         _folded("input", msgspec.json.encode(given).decode()) if given else None,
         h2["History"],
-        region_element(asked, "events", found, ol, class_="history"),
+        region_element(visit, "events", regions, ol, class_="history"),
     ]
 
 

@@ -11,7 +11,7 @@ from htpy import input as field
 
 from coordinator.console.parts import ago, icon, number, plain, state, whole_id
 from coordinator.console.tables import cell, region_table
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, path_of, region_head
 from coordinator.toolsets.flows import (
     MAX_ID,
     WORKFLOW_STATUSES,
@@ -66,9 +66,9 @@ class _Page(NamedTuple):
     """Where the next page begins; empty: this is the last one."""
 
 
-async def _page(asked: Asked) -> _Page:
-    query, viewer = asked.query, asked.viewer
-    store, project, status = asked.reads.store, asked.project, query.get("status", "")
+async def _page(visit: Visit) -> _Page:
+    query, viewer = visit.query, visit.viewer
+    store, project, status = visit.reads.store, visit.project, query.get("status", "")
     creator, name, before = (query.get(key, "") for key in ("creator", "name", "before"))
 
     async def waiting() -> _Page:
@@ -86,25 +86,25 @@ async def _page(asked: Asked) -> _Page:
         return _Page(found.rows, gates, found.total, str(found.before or ""))
 
     async def make() -> _Page:
-        return await asked.reads.admitted(project, waiting if status == WAITS else listed)
+        return await visit.reads.admitted(project, waiting if status == WAITS else listed)
 
-    return await asked.reads.shared(
-        ("flows", asked.project, tuple(sorted(query.items())), viewer.caller, asked.at), make
+    return await visit.reads.shared(
+        ("flows", visit.project, tuple(sorted(query.items())), viewer.caller, visit.at), make
     )
 
 
-async def _flows(asked: Asked) -> Rows:
-    found = await _page(asked)
-    rows = [Row(f"flow:{row.id}", _cells(asked, row, found.gates.get(row.id, ()))) for row in found.rows]
-    return Rows(rows, head=_shown(asked, found))
+async def _flows(visit: Visit) -> Rows:
+    found = await _page(visit)
+    rows = [Row(f"flow:{row.id}", _cells(visit, row, found.gates.get(row.id, ()))) for row in found.rows]
+    return Rows(rows, head=_shown(visit, found))
 
 
-def _cells(asked: Asked, row: FlowRow, gates: Sequence[WaitingGate]) -> Node:
+def _cells(visit: Visit, row: FlowRow, gates: Sequence[WaitingGate]) -> Node:
     ended = row.completed_at or row.cancelled_at
     return [
-        cell("workflow")[a(href=path_of("flow", asked.project, str(row.id)))[plain(row.name)]],
+        cell("workflow")[a(href=path_of("flow", visit.project, str(row.id)))[plain(row.name)]],
         cell("status")[None if gates and row.status == "running" else flow_status(row.status), flow_waits(gates)],
-        cell("creator")[a(href=asked.url(creator=row.creator, before=None))[plain(row.creator)]],
+        cell("creator")[a(href=visit.url(creator=row.creator, before=None))[plain(row.creator)]],
         cell("created")[ago(row.created_at)],
         cell("ended")[ago(ended) if ended else None],
         cell("why", ".dim")[plain(row.error or "")],
@@ -112,20 +112,20 @@ def _cells(asked: Asked, row: FlowRow, gates: Sequence[WaitingGate]) -> Node:
     ]
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    filtered = any(asked.query.get(name) for name in ("status", "creator", "name", "before"))
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
+    filtered = any(visit.query.get(name) for name in ("status", "creator", "name", "before"))
     empty: Node = "No workflow is like that."
     if not filtered:
         empty = ["No workflow yet. Agents begin them with ", htpy.code["workflow_create"], "."]
     return [
-        _filters(asked),
-        region_table(asked, "flows", found, _COLUMNS, empty),
-        region_head("flows", found, htpy.p(".dim")),
+        _filters(visit),
+        region_table(visit, "flows", regions, _COLUMNS, empty),
+        region_head("flows", regions, htpy.p(".dim")),
     ]
 
 
-def _filters(asked: Asked) -> Node:
-    query = asked.query
+def _filters(visit: Visit) -> Node:
+    query = visit.query
     return form(".filters", method="get", role="search")[
         label[
             "status ",
@@ -137,21 +137,21 @@ def _filters(asked: Asked) -> Node:
         label["creator ", field(name="creator", value=query.get("creator", ""), size="14")],
         label["name contains ", field(name="name", value=query.get("name", ""), size="14")],
         button(type="submit")["Show"],
-        a(href=asked.path)["all"] if query else None,
+        a(href=visit.path)["all"] if query else None,
     ]
 
 
-def _shown(asked: Asked, page: _Page) -> Node:
+def _shown(visit: Visit, page: _Page) -> Node:
     """How many of how many there are, and the way to the others; nothing if there are none."""
-    if not page.total and not page.rows and not asked.query.get("before"):
+    if not page.total and not page.rows and not visit.query.get("before"):
         return None
     told = f"{number(len(page.rows))} shown"
-    if page.total is not None and not asked.query.get("before"):
+    if page.total is not None and not visit.query.get("before"):
         told = f"first {number(len(page.rows))} of {number(page.total)}"
     return [
         told,
-        [" \N{MIDDLE DOT} ", a(href=asked.url(before=None))["newest"]] if asked.query.get("before") else None,
-        [" \N{MIDDLE DOT} ", a(rel="next", href=asked.url(before=page.next))["older"]] if page.next else None,
+        [" \N{MIDDLE DOT} ", a(href=visit.url(before=None))["newest"]] if visit.query.get("before") else None,
+        [" \N{MIDDLE DOT} ", a(rel="next", href=visit.url(before=page.next))["older"]] if page.next else None,
     ]
 
 

@@ -12,7 +12,7 @@ from htpy import Node, a, button, code, details, div, form, label, li, span, sum
 from coordinator.console.numbers.readings import fleet_state
 from coordinator.console.parts import ago, chip, left, number, plain
 from coordinator.console.tables import cell, choices, region_table, table_part
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, path_of, region_head
 from coordinator.store.fleet.connection_states import ConnectionState
 from coordinator.toolsets.gateway import InstanceRow, LeftOut, count_instances, list_instances
 
@@ -21,42 +21,42 @@ SECONDS = 5
 _STATUS = {"": "all", "r": "running", "e": "ended"}
 
 
-def _status(asked: Asked) -> Literal["", "r", "e"]:
-    given = asked.query.get("status", "")
+def _status(visit: Visit) -> Literal["", "r", "e"]:
+    given = visit.query.get("status", "")
     return cast(Literal["", "r", "e"], given) if given in _STATUS else ""
 
 
-async def _instances(asked: Asked) -> Rows:
-    store, project, given = asked.reads.store, asked.project, asked.query
-    definition, state, status = given.get("definition", ""), given.get("state", ""), _status(asked)
+async def _instances(visit: Visit) -> Rows:
+    store, project, given = visit.reads.store, visit.project, visit.query
+    definition, state, status = given.get("definition", ""), given.get("state", ""), _status(visit)
     filters = {"definition": definition, "state": state, "status": status}
-    page, total = await asked.reads.admitted(
+    page, total = await visit.reads.admitted(
         project,
         lambda: asyncio.gather(
             list_instances(store, project, **filters, after=given.get("after", ""), limit=_PAGE),  # type: ignore[arg-type]
             count_instances(store, project),
         ),
     )
-    shown = [Row(f"instance:{one.id}", list(_cells(asked, one))) for one in page.rows]
+    shown = [Row(f"instance:{one.id}", list(_cells(visit, one))) for one in page.rows]
     told = [f"{number(len(shown))} shown of {number(total)} instances"]
     if any(filters.values()):
         told = [f"{number(len(shown))} shown" + (", perhaps more further on" if page.next else "")]
-    earlier = a(rel="next", href=asked.url(after=page.next))["earlier ones"] if page.next else None
-    newest = a(rel="prev", href=asked.url(after=None))["the last changed"] if given.get("after") else None
+    earlier = a(rel="next", href=visit.url(after=page.next))["earlier ones"] if page.next else None
+    newest = a(rel="prev", href=visit.url(after=None))["the last changed"] if given.get("after") else None
     return Rows(shown, total, head=[span(".dim")[told], newest, earlier])
 
 
-def _cells(asked: Asked, one: InstanceRow) -> Iterator[Node]:
-    yield cell("instance")[a(href=path_of("instance", asked.project, one.id))[one.id]]
-    yield cell("workflow")[a(href=asked.url(definition=one.definition, after=None))[plain(one.definition)]]
+def _cells(visit: Visit, one: InstanceRow) -> Iterator[Node]:
+    yield cell("instance")[a(href=path_of("instance", visit.project, one.id))[one.id]]
+    yield cell("workflow")[a(href=visit.url(definition=one.definition, after=None))[plain(one.definition)]]
     yield cell("state")[
-        a(href=asked.url(state=one.state, after=None))[plain(one.state)],
+        a(href=visit.url(state=one.state, after=None))[plain(one.state)],
         " ",
         chip(one.outcome, "trouble" if one.outcome == "failure" else "") if one.outcome else None,
     ]
     waits: Node = None
     if one.approvals:
-        waits = a(href=path_of("approvals", asked.project) + f"?show=approval:{one.approvals[0]}")["an approval"]
+        waits = a(href=path_of("approvals", visit.project) + f"?show=approval:{one.approvals[0]}")["an approval"]
     elif one.operation:
         waits = [plain(one.transition) or "what follows", " since ", ago(one.since)]
     yield cell("waits for")[waits]
@@ -73,9 +73,9 @@ _CONNECTION_COLUMNS = ("connection", "state", "why", "since", "last used")
 _COLUMNS = ("instance", "workflow", "state", "waits for", "version", "by", "started", "changed", "time left")
 
 
-async def _connections(asked: Asked) -> Rows:
-    found = (await fleet_state(asked)).processes.uses()
-    left_out = asked.reads.left_out
+async def _connections(visit: Visit) -> Rows:
+    found = (await fleet_state(visit)).processes.uses()
+    left_out = visit.reads.left_out
     return Rows([Row(f"connection:{one.name}", list(_connection(one, left_out.get(one.name, ())))) for one in found])
 
 
@@ -98,25 +98,27 @@ def _tools_left_out(found: Sequence[LeftOut]) -> Node:
     return details[summary[f"{number(len(found))} tools left out"], ul[[li[plain(reason)] for reason in reasons]]]
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
     def field(name: str) -> Node:
-        return label[name, htpy.input(name=name, value=asked.query.get(name, ""), autocomplete="off")]
+        return label[name, htpy.input(name=name, value=visit.query.get(name, ""), autocomplete="off")]
 
-    filtered = any(asked.query.get(name) for name in ("definition", "state", "status", "after"))
+    filtered = any(visit.query.get(name) for name in ("definition", "state", "status", "after"))
     empty: Node = "No instance has been started here. Agents start one with workflow.start at /mcp/gateway."
     if filtered:
-        empty = ["No instance fits. ", a(href=asked.path)["Show all"]]
+        empty = ["No instance fits. ", a(href=visit.path)["Show all"]]
     return [
-        choices(asked, "status", _STATUS, ""),
+        choices(visit, "status", _STATUS, ""),
         form(".filters", method="get", role="search")[
-            htpy.input(type="hidden", name="status", value=_status(asked)) if _status(asked) else None,
+            htpy.input(type="hidden", name="status", value=_status(visit)) if _status(visit) else None,
             field("definition"),
             field("state"),
             button(type="submit")["Filter"],
         ],
-        region_head("instances", found, div(".list-head")),
-        region_table(asked, "instances", found, _COLUMNS, empty, ("version",)),
-        table_part(asked, found, "connections", "Connections", _CONNECTION_COLUMNS, "No worker reports a connection."),
+        region_head("instances", regions, div(".list-head")),
+        region_table(visit, "instances", regions, _COLUMNS, empty, ("version",)),
+        table_part(
+            visit, regions, "connections", "Connections", _CONNECTION_COLUMNS, "No worker reports a connection."
+        ),
     ]
 
 

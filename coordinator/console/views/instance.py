@@ -11,7 +11,7 @@ from htpy import Node, a, code, details, div, h2, li, ol, p, section, span, summ
 from coordinator.console.acts import buttons
 from coordinator.console.inbox import asks
 from coordinator.console.parts import ago, chip, left, number, plain
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, path_of, region_element, region_head
 from coordinator.errors import ToolFailure
 from coordinator.settings.sections.gateway.model import State, Transition, Workflow
 from coordinator.toolsets.gateway import (
@@ -31,31 +31,31 @@ _SHOWN = 200
 _decode = msgspec.json.decode
 
 
-async def _read(asked: Asked) -> tuple[Snapshot, list[AnswerChoice]]:
+async def _read(visit: Visit) -> tuple[Snapshot, list[AnswerChoice]]:
     """The instance; regions that are read at the same position share it. Raises ToolFailure."""
-    who = Principal.of(asked.viewer.caller)
+    who = Principal.of(visit.viewer.caller)
 
     async def make() -> tuple[Snapshot, list[AnswerChoice]] | None:
-        return await asked.reads.admitted(
-            asked.project, lambda: asked.reads.decisions.instance(asked.project, asked.id, who)
+        return await visit.reads.admitted(
+            visit.project, lambda: visit.reads.decisions.instance(visit.project, visit.id, who)
         )
 
-    found = await asked.reads.shared(("instance", asked.project, asked.id, asked.viewer.caller, asked.at), make)
+    found = await visit.reads.shared(("instance", visit.project, visit.id, visit.viewer.caller, visit.at), make)
     if found is None:
-        raise ToolFailure("RESOURCE_NOT_FOUND", f"There is no instance {asked.id[:80]} in this project (any more).")
+        raise ToolFailure("RESOURCE_NOT_FOUND", f"There is no instance {visit.id[:80]} in this project (any more).")
     return found
 
 
-async def _entries(asked: Asked, start: str = "") -> OwnEntries:
-    reads, project, one = asked.reads, asked.project, asked.id
+async def _entries(visit: Visit, start: str = "") -> OwnEntries:
+    reads, project, one = visit.reads, visit.project, visit.id
     return await reads.shared(
-        ("entries", project, one, start, asked.at),
+        ("entries", project, one, start, visit.at),
         lambda: reads.admitted(project, lambda: reads.decisions.entries(project, one, start, _SHOWN)),
     )
 
 
-async def _head(asked: Asked) -> Rows:
-    found, _ = await _read(asked)
+async def _head(visit: Visit) -> Rows:
+    found, _ = await _read(visit)
     one, workflow = found.instance, found.workflow
     state = workflow.states[one.state]
     content = [
@@ -73,7 +73,7 @@ async def _head(asked: Asked) -> Rows:
         asks.value("Input", _decode(one.input)),
         asks.evidence([evidence_of(text) for text in one.last_evidence]),
     ]  # fmt: skip
-    return Rows([Row(f"instance:{asked.id}", content)])
+    return Rows([Row(f"instance:{visit.id}", content)])
 
 
 def _failure(one: Instance) -> Node:
@@ -88,29 +88,29 @@ def _outcome(outcome: str) -> Node:
     return chip(outcome, "trouble" if outcome == "failure" else "") if outcome else None
 
 
-async def _people(asked: Asked) -> Rows:
+async def _people(visit: Visit) -> Rows:
     """What waits for people, and the transitions that they may take."""
-    found, answers = await _read(asked)
+    found, answers = await _read(visit)
     one = found.instance
     rows = [
         Row(
             f"approval:{approval.id}",
             p[
-                a(href=path_of("approvals", asked.project) + f"?show=approval:{approval.id}")["An approval"],
+                a(href=path_of("approvals", visit.project) + f"?show=approval:{approval.id}")["An approval"],
                 f" waits: {plain(approval.requester)} asks {plain(approval.queue)}, ",
                 ago(approval.asked_at),
             ],
         )
         for approval in one.approvals
     ]
-    forms = None if one.ended else asks.answers(asked, asked.id, one.version, answers)
-    content = [part for part in (await _moved(asked), forms) if part is not None]
+    forms = None if one.ended else asks.answers(visit, visit.id, one.version, answers)
+    content = [part for part in (await _moved(visit), forms) if part is not None]
     return Rows([*rows, Row("answers", content)] if content else rows)
 
 
-async def _moved(asked: Asked) -> Node:
+async def _moved(visit: Visit) -> Node:
     """Who has moved the instance last."""
-    moves = (entry for entry in (await _entries(asked)).rows if entry.type == "workflow.transitioned")
+    moves = (entry for entry in (await _entries(visit)).rows if entry.type == "workflow.transitioned")
     last = next(moves, None)
     if last is None:
         return None
@@ -119,9 +119,9 @@ async def _moved(asked: Asked) -> Node:
     return p(".answered")[way, ago(instant(last.at, "at"))]
 
 
-async def _machine(asked: Asked) -> Rows:
-    found, _ = await _read(asked)
-    entries = (await _entries(asked)).rows
+async def _machine(visit: Visit) -> Rows:
+    found, _ = await _read(visit)
+    entries = (await _entries(visit)).rows
     visited = {str(entry.payload.get(end)) for entry in entries if entry.type == "workflow.transitioned"
                for end in ("from", "to")}  # fmt: skip
     workflow, at = found.workflow, found.instance.state
@@ -162,12 +162,12 @@ def _way(name: str, one: Transition) -> Node:
     return [plain(one.title or name), span(".dim")[f" ({one.actor}) to "], plain(leads)]
 
 
-async def _audit(asked: Asked) -> Rows:
-    start = asked.query.get("before", "")
-    found = await _entries(asked, start)
+async def _audit(visit: Visit) -> Rows:
+    start = visit.query.get("before", "")
+    found = await _entries(visit, start)
     rows = [Row(f"entry:{one.position}", list(_entry(one))) for one in found.rows]
     if found.next:
-        rows.append(Row("more:audit", a(href=asked.url(before=found.next))["earlier entries"]))
+        rows.append(Row("more:audit", a(href=visit.url(before=found.next))["earlier entries"]))
     if found.begins:
         reach = "back to its start"
     elif found.next:
@@ -175,7 +175,7 @@ async def _audit(asked: Asked) -> Rows:
     else:
         reach = "earlier ones are not kept (events_max)"
     told = f"{'Earlier' if start else 'The last'} {number(len(found.rows))} entries, {reach} "
-    return Rows(rows, head=[span(".dim")[told], a(href=asked.url(before=None))["the last ones"] if start else None])
+    return Rows(rows, head=[span(".dim")[told], a(href=visit.url(before=None))["the last ones"] if start else None])
 
 
 def _entry(one: AuditEntry) -> Iterator[Node]:
@@ -187,17 +187,19 @@ def _entry(one: AuditEntry) -> Iterator[Node]:
         yield details[summary["details"], htpy.pre(".value", tabindex="0")[plain(payload[: asks.MOST_SHOWN])]]
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
     return div(".paper")[
-        p[a(href=path_of("gateway", asked.project))["all instances"], " ", code[plain(asked.id)]],
+        p[a(href=path_of("gateway", visit.project))["all instances"], " ", code[plain(visit.id)]],
         div(".halves")[
-            section[h2["Now"], region_element(asked, "head", found, div), region_element(asked, "people", found, div)],
-            section[h2["States"], region_element(asked, "machine", found, ol, class_="machine")],
+            section[
+                h2["Now"], region_element(visit, "head", regions, div), region_element(visit, "people", regions, div)
+            ],
+            section[h2["States"], region_element(visit, "machine", regions, ol, class_="machine")],
         ],
         section[
             h2["Audit"],
-            region_head("audit", found, div(".list-head")),
-            region_element(asked, "audit", found, ul, "None of its entries is kept.", class_="asks"),
+            region_head("audit", regions, div(".list-head")),
+            region_element(visit, "audit", regions, ul, "None of its entries is kept.", class_="asks"),
         ],
     ]
 

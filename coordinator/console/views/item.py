@@ -27,7 +27,7 @@ from coordinator.console.items.graph import NEIGHBOURS, neighbours_element
 from coordinator.console.items.text import texts
 from coordinator.console.items.uses import is_kept, obstacle_of, uses
 from coordinator.console.parts import ago, chip, item_id, item_link, left, number, plain, role
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, path_of, region_element, region_head
 from coordinator.store import keys
 from coordinator.toolsets.actor import stored_actor, stored_verification
 from coordinator.toolsets.items import (
@@ -66,29 +66,29 @@ EDGES = 100
 """Dependencies that a page has."""
 
 
-async def _context(asked: Asked, **arguments: object) -> ItemContextResult:
-    found: ItemContextResult = await asked.tool("items", "get_context", {"itemId": asked.id, **arguments})
+async def _context(visit: Visit, **arguments: object) -> ItemContextResult:
+    found: ItemContextResult = await visit.tool("items", "get_context", {"itemId": visit.id, **arguments})
     return found
 
 
-async def _inner(asked: Asked) -> str:
+async def _inner(visit: Visit) -> str:
     """The item's full id; whether there is such an item, another region says. Raises ToolFailure."""
-    inner = to_inner(asked.id)
-    return inner if len(inner) == FULL else (await _context(asked)).item.id.replace("-", "")
+    inner = to_inner(visit.id)
+    return inner if len(inner) == FULL else (await _context(visit)).item.id.replace("-", "")
 
 
-async def _head(asked: Asked) -> Rows:
-    project = asked.project
-    context = await _context(asked, includeAncestors=True)
+async def _head(visit: Visit) -> Rows:
+    project = visit.project
+    context = await _context(visit, includeAncestors=True)
     inner = context.item.id.replace("-", "")
-    now, found = await asked.read(rows_by_ids, [inner])
+    now, found = await visit.read(rows_by_ids, [inner])
     if not found:
         raise no_such_item("itemId")
     item = found[0]
     named = [item.holder] if item.holder else []
-    known = await asked.read(read_agents_named, named) if named else []
+    known = await visit.read(read_agents_named, named) if named else []
     verified = any(agent.verified for agent in known)
-    path, obstacle = context.item.ancestors or [], await obstacle_of(asked, item)
+    path, obstacle = context.item.ancestors or [], await obstacle_of(visit, item)
     content = [
         nav(".path", aria_label="Ancestors")[
             [[item_link(project, one.id, plain(one.title)), span(".dim")[" / "]] for one in path], span(".dim")["this"]
@@ -107,7 +107,7 @@ async def _head(asked: Asked) -> Rows:
         _claim(project, item, verified),
         _gate(project, context.gate_status, is_kept(item, obstacle)),
         _times(project, item, context),
-        await _occurrences(asked, item),
+        await _occurrences(visit, item),
         uses(project, item, obstacle),
         _attempts(context),
     ]
@@ -147,16 +147,16 @@ def _times(project: str, item: ItemRow, context: ItemContextResult) -> Node:
     ]
 
 
-async def _occurrences(asked: Asked, item: ItemRow) -> Node:
+async def _occurrences(visit: Visit, item: ItemRow) -> Node:
     """How many occurrences of a template are open, and where they are: items with its title below the same parent."""
     if not item.recurs:
         return None
-    reads, key = asked.reads, keys.occurrences.key(asked.project)
-    count = int(await reads.admitted(asked.project, lambda: reads.store.command("HGET", key, item.id)) or 0)
+    reads, key = visit.reads, keys.occurrences.key(visit.project)
+    count = int(await reads.admitted(visit.project, lambda: reads.store.command("HGET", key, item.id)) or 0)
     query = {"text": item.title[:LONGEST_TEXT], **({"below": item.parent_id} if item.parent_id else {})}
     return div(".facts")[
         span[f"{number(count)} of its occurrences {'is' if count == 1 else 'are'} open"],
-        a(href=f"{path_of('board', asked.project)}?{urlencode(query)}")["items with its title"],
+        a(href=f"{path_of('board', visit.project)}?{urlencode(query)}")["items with its title"],
     ]
 
 
@@ -202,20 +202,20 @@ def _attempts(context: ItemContextResult) -> Node:
     ]  # fmt: skip
 
 
-async def _links(asked: Asked) -> Rows:
-    given = {"itemId": asked.id, "includeItemInfo": True, "limit": EDGES}
-    found = await asked.tool("items", "query_dependencies", given)
-    own = await _inner(asked)
+async def _links(visit: Visit) -> Rows:
+    given = {"itemId": visit.id, "includeItemInfo": True, "limit": EDGES}
+    found = await visit.tool("items", "query_dependencies", given)
+    own = await _inner(visit)
     counts = found.counts
     head = f"waits for {counts.incoming}, blocks {counts.outgoing}" + (
         f", related to {counts.relates_to}" if counts.relates_to else ""
     )
     if found.total:
         head += f": the first {EDGES} of {number(found.total)}"
-    return Rows([_edge(asked, edge, dashed(own)) for edge in found.dependencies], head=head)
+    return Rows([_edge(visit, edge, dashed(own)) for edge in found.dependencies], head=head)
 
 
-def _edge(asked: Asked, edge: DependencyView, own: str) -> Row:
+def _edge(visit: Visit, edge: DependencyView, own: str) -> Row:
     incoming = edge.to_item_id == own
     other, info = (edge.from_item_id, edge.from_item) if incoming else (edge.to_item_id, edge.to_item)
     kind = "related" if edge.type == "RELATES_TO" else "waits" if incoming else "blocks"
@@ -223,9 +223,9 @@ def _edge(asked: Asked, edge: DependencyView, own: str) -> Row:
     content = [
         span(".dim")[_LINKS[kind]],
         role(info.role) if info else None,
-        item_link(asked.project, other, plain(info.title) if info else ""),
+        item_link(visit.project, other, plain(info.title) if info else ""),
         span(".dim")[f"until it is in {_word(until)}"] if until not in (UNSET, "terminal") else None,
-        edge_button(asked, edge.id, info.title if info else other),
+        edge_button(visit, edge.id, info.title if info else other),
     ]
     # Two items may be related both ways.
     return Row(f"{kind}{'from' if incoming else 'to'}:{other}", content, "line")
@@ -235,27 +235,27 @@ def _word(code: object) -> str:
     return "done" if code == "terminal" else str(code)
 
 
-async def _children(asked: Asked) -> Rows:
-    page, offset = await window(asked, Wanted(parent=await _inner(asked)))
+async def _children(visit: Visit) -> Rows:
+    page, offset = await window(visit, Wanted(parent=await _inner(visit)))
     total, head = page.total or 0, None
     if total:
-        given = {"operation": "overview", "itemId": asked.id, "limit": 1}
-        counts = (await asked.tool("items", "query_items", given)).child_counts
+        given = {"operation": "overview", "itemId": visit.id, "limit": 1}
+        counts = (await visit.tool("items", "query_items", given)).child_counts
         head = [[role(name, number(getattr(counts, name))), " "] for name in ROLE_NAMES if getattr(counts, name)]
-    shown = await cards(asked, page.rows, with_role=True)
+    shown = await cards(visit, page.rows, with_role=True)
     return Rows(shown, total, offset, head=head, again=again(page.now, page.rows))
 
 
-async def _history(asked: Asked) -> Rows:
-    item, start = await _inner(asked), asked.query.get("history", "")
-    page = await asked.read(read_history, item, start)
+async def _history(visit: Visit) -> Rows:
+    item, start = await _inner(visit), visit.query.get("history", "")
+    page = await visit.read(read_history, item, start)
     found = [
         Row(f"entry:{entry}", _change(change), "line") for change, entry in zip(page.changes, page.entries, strict=True)
     ]
     head = [
-        a(href=asked.url(history=page.next))["older"] if page.next else None,
+        a(href=visit.url(history=page.next))["older"] if page.next else None,
         " ",
-        a(href=asked.url(history=None))["newest"] if start else None,
+        a(href=visit.url(history=None))["newest"] if start else None,
         span(".dim")["older ones are not kept any more"] if page.trimmed else None,
     ]
     return Rows(found, head=head)
@@ -275,15 +275,15 @@ def _change(change: Changed) -> Node:
     ]
 
 
-async def _sessions(asked: Asked) -> Rows:
-    if not asked.viewer.reads("sessions"):
+async def _sessions(visit: Visit) -> Rows:
+    if not visit.viewer.reads("sessions"):
         return Rows([])
-    found = await asked.read(sessions_of_item, await _inner(asked))
+    found = await visit.read(sessions_of_item, await _inner(visit))
     return Rows([
         Row(
             f"session:{one.id}",
             [
-                a(href=path_of("session", asked.project, one.id))[plain(one.workflow)],
+                a(href=path_of("session", visit.project, one.id))[plain(one.workflow)],
                 span[plain(one.activity)],
                 chip("waits for an answer", "warning") if one.checkpoint else None,
                 chip("completed") if one.completed else None,
@@ -296,32 +296,32 @@ async def _sessions(asked: Asked) -> Rows:
     ])  # fmt: skip
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
     def part(name: str, title: str, container: htpy.Element, empty: Node, class_: str = "lines") -> Node:
         return section(".part", aria_label=title)[
-            h2[title, " ", region_head(name, found, span(".dim"))],
-            region_element(asked, name, found, container, empty, class_=class_, aria_label=title),
+            h2[title, " ", region_head(name, regions, span(".dim"))],
+            region_element(visit, name, regions, container, empty, class_=class_, aria_label=title),
         ]
 
-    end = found["children"].offset + len(found["children"].rows)
+    end = regions["children"].offset + len(regions["children"].rows)
     return [
-        region_element(asked, "head", found, div),
-        actions_element(asked, found),
-        dialogs(asked),
+        region_element(visit, "head", regions, div),
+        actions_element(visit, regions),
+        dialogs(visit),
         div(".item-parts")[
             div[
-                region_element(asked, "texts", found, div, "It has neither a description nor notes.", class_="texts"),
+                region_element(visit, "texts", regions, div, "It has neither a description nor notes.", class_="texts"),
                 part("history", "History", htpy.ol, "It has always been in its role."),
             ],
             div[
                 part("links", "Dependencies", htpy.ul, "It waits for nothing, and nothing waits for it."),
-                await neighbours_element(asked, "neighbours", found),
+                await neighbours_element(visit, "neighbours", regions),
                 part("children", "Children", htpy.ol, "It has none.", "window few"),
-                noscript[a(href=asked.url(offset=str(end)))[f"from {number(end + 1)} on"]]
-                if end < found["children"].total
+                noscript[a(href=visit.url(offset=str(end)))[f"from {number(end + 1)} on"]]
+                if end < regions["children"].total
                 else None,
                 part("sessions", "Sessions", htpy.ul, "No session is bound to it.")
-                if asked.viewer.reads("sessions")
+                if visit.viewer.reads("sessions")
                 else None,
             ],
         ],

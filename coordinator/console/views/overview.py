@@ -14,7 +14,7 @@ from coordinator.console.numbers.spent import Spent, counted, whose
 from coordinator.console.numbers.standstill import QUIET_MS, standstill
 from coordinator.console.parts import ROLES, ago, icon, number, plain, role
 from coordinator.console.tables import choices
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, path_of, region_element
 from coordinator.store.fleet.processes import ProcessStatus
 from coordinator.toolsets.items import DAY_ROWS, DAY_STEP, HOUR_ROWS, HOUR_STEP, ROLE_NAMES, Sample, dashed, filled
 
@@ -26,12 +26,12 @@ _SHOWN = ("queue", "work", "review", "blocked", "terminal")
 _SPANS = {"hour": "last hour", "day": "last day"}
 
 
-async def _numbers(asked: Asked) -> Rows:
-    day = asked.query.get("span") == "day"
-    found = await project_numbers(asked, day)
+async def _numbers(visit: Visit) -> Rows:
+    day = visit.query.get("span") == "day"
+    found = await project_numbers(visit, day)
     if not found.state.changed:
         return Rows([])
-    return Rows([_why(found), *_roles(asked, found, day), *_facts(asked, found)])
+    return Rows([_why(found), *_roles(visit, found, day), *_facts(visit, found)])
 
 
 def _why(found: ProjectNumbers) -> Row:
@@ -76,7 +76,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _roles(asked: Asked, found: ProjectNumbers, day: bool) -> Iterator[Row]:
+def _roles(visit: Visit, found: ProjectNumbers, day: bool) -> Iterator[Row]:
     """Items by role and items done, each over time."""
     samples, now = found.samples, found.samples.now
     rows = filled(samples.day, now, DAY_STEP, DAY_ROWS) if day else filled(samples.hour, now, HOUR_STEP, HOUR_ROWS)
@@ -85,7 +85,7 @@ def _roles(asked: Asked, found: ProjectNumbers, day: bool) -> Iterator[Row]:
         count = found.state.roles[ROLE_NAMES.index(name)]
         values = ends([None if one is None else getattr(one, name) for one in rows])
         values[-1] = count
-        board = path_of("board", asked.project) + f"?role={name}"
+        board = path_of("board", visit.project) + f"?role={name}"
         yield _tile(name, board, role(name), number(count), sparkline(values, f"{ROLES[name]} in the {over}"))
     done = _per_minute([None if one is None else one.done for one in rows], DAY_STEP if day else HOUR_STEP)
     recent: Sequence[Sample | None] = rows[-RECENT_ROWS:]
@@ -93,7 +93,7 @@ def _roles(asked: Asked, found: ProjectNumbers, day: bool) -> Iterator[Row]:
         recent = filled(samples.hour, now, HOUR_STEP, RECENT_ROWS)
     rate = sum(max(one.done, 0) for one in recent if one is not None) / 5
     yield _tile(
-        "rate", path_of("board", asked.project) + "?role=terminal", "done per minute", f"{rate:,.4g}",
+        "rate", path_of("board", visit.project) + "?role=terminal", "done per minute", f"{rate:,.4g}",
         sparkline(done, f"items done per minute in the {over}"), "in the last 5 minutes",
     )  # fmt: skip
 
@@ -103,8 +103,8 @@ def _per_minute(values: Sequence[float | None], step: int) -> list[float | None]
     return [None if one is None else round(max(one, 0) / minutes, 1) for one in sums(values)]
 
 
-def _facts(asked: Asked, found: ProjectNumbers) -> Iterator[Row]:
-    state, project = found.state, asked.project
+def _facts(visit: Visit, found: ProjectNumbers) -> Iterator[Row]:
+    state, project = found.state, visit.project
 
     def claims(which: str) -> str:
         return path_of("claims", project) + f"?list={which}"
@@ -147,7 +147,7 @@ def _facts(asked: Asked, found: ProjectNumbers) -> Iterator[Row]:
         yield _tile("flows", going, "flows at work", number(running), _joined(more))
     if found.held.spent:
         first = found.held.spent[:_NAMED]
-        raised: list[Node] = [[_raised(asked, one)] for one in first]
+        raised: list[Node] = [[_raised(visit, one)] for one in first]
         path = path_of("approvals", project)
         yield _tile("budgets", path, "spent budgets", counted(found.held), *raised, bad=True)
     what = ", ".join(_counted(count, kind) for kind, count in found.asks.items() if count)
@@ -157,11 +157,11 @@ def _facts(asked: Asked, found: ProjectNumbers) -> Iterator[Row]:
     )
 
 
-def _raised(asked: Asked, one: Spent) -> Node:
+def _raised(visit: Visit, one: Spent) -> Node:
     """Whose budget is spent, and where it is raised."""
     if one.item is not None:
-        return [plain(one.item.title), ": ", a(href=path_of("item", asked.project, dashed(one.name)))["raise"]]
-    return [whose(one), ": ", a(href=path_of("approvals", asked.project))["raise"]]
+        return [plain(one.item.title), ": ", a(href=path_of("item", visit.project, dashed(one.name)))["raise"]]
+    return [whose(one), ": ", a(href=path_of("approvals", visit.project))["raise"]]
 
 
 def _joined(parts: Sequence[Node]) -> Node:
@@ -174,13 +174,13 @@ def _tile(key: str, href: str, name: Node, figure: str, *more: Node, bad: bool =
     return Row(key, [head, (div(".tile-note")[one] for one in more if one is not None)], "card")
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    used = bool(found["numbers"].rows)
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
+    used = bool(regions["numbers"].rows)
     return [
-        div(".list-head", hidden=not used)[choices(asked, "span", _SPANS, "hour")],
-        region_element(asked, "numbers", found, ul, first_steps(asked), class_="cards overview"),
+        div(".list-head", hidden=not used)[choices(visit, "span", _SPANS, "hour")],
+        region_element(visit, "numbers", regions, ul, first_steps(visit), class_="cards overview"),
         section(aria_label="Claims that may need somebody")[
-            region_element(asked, "lists", found, div, class_="short-lists")
+            region_element(visit, "lists", regions, div, class_="short-lists")
         ],
     ]
 

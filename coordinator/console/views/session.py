@@ -10,47 +10,47 @@ from htpy import Node, a, code, div, h2, li, ol, p, section, span, ul
 from coordinator.console.acts import buttons
 from coordinator.console.inbox import asks
 from coordinator.console.parts import agent_link, ago, chip, holder_link, item_link, number, plain
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, path_of, region_element, region_head
 from coordinator.toolsets.items import dashed
 from coordinator.toolsets.sessions import EVENTS, SeenSession, TraceEvent
 
 
-async def _read(asked: Asked) -> SeenSession:
+async def _read(visit: Visit) -> SeenSession:
     """The session; regions that are read at the same position share it. Raises ToolFailure."""
-    before = asked.query.get("before", "")
-    given = {"session_id": asked.id, "before": int(before) if before.isdecimal() and len(before) < 9 else -1}
+    before = visit.query.get("before", "")
+    given = {"session_id": visit.id, "before": int(before) if before.isdecimal() and len(before) < 9 else -1}
 
     async def make() -> SeenSession:
-        found: SeenSession = await asked.tool("sessions", "read_session", given)
+        found: SeenSession = await visit.tool("sessions", "read_session", given)
         return found
 
-    return await asked.reads.shared(("session", asked.project, asked.id, given["before"], asked.at), make)
+    return await visit.reads.shared(("session", visit.project, visit.id, given["before"], visit.at), make)
 
 
-async def _head(asked: Asked) -> Rows:
-    one = await _read(asked)
+async def _head(visit: Visit) -> Rows:
+    one = await _read(visit)
     row = one.row
     content = asks.facts(
         ("procedure", [plain(one.title), " ", code[plain(row.workflow)], f" version {plain(one.view.version)}"]),
         ("stands at", [plain(row.activity) or "not begun ", " ", chip("ended") if row.completed else None]),
-        ("item", item_link(asked.project, dashed(row.item), "") if row.item else None),
-        ("agent of the last call", agent_link(asked.project, row.agent) if row.agent else None),
-        ("claim of", holder_link(asked, row.holder) if row.holder else None),
-        ("started by", a(href=path_of("session", asked.project, row.parent))[row.parent] if row.parent else None),
+        ("item", item_link(visit.project, dashed(row.item), "") if row.item else None),
+        ("agent of the last call", agent_link(visit.project, row.agent) if row.agent else None),
+        ("claim of", holder_link(visit, row.holder) if row.holder else None),
+        ("started by", a(href=path_of("session", visit.project, row.parent))[row.parent] if row.parent else None),
         ("changed", ago(row.changed_at) if row.changed_at else None),
     )
-    return Rows([Row(f"session:{asked.id}", content)])
+    return Rows([Row(f"session:{visit.id}", content)])
 
 
-async def _checkpoint(asked: Asked) -> Rows:
-    one = await _read(asked)
+async def _checkpoint(visit: Visit) -> Rows:
+    one = await _read(visit)
     if not one.row.checkpoint:
-        return Rows([Row(f"session:{asked.id}", asks.last_answer(one))] if one.view.answers else [])
-    return Rows([Row(f"session:{asked.id}", [h2["Waits for an answer"], list(asks.checkpoint(asked, one))])])
+        return Rows([Row(f"session:{visit.id}", asks.last_answer(one))] if one.view.answers else [])
+    return Rows([Row(f"session:{visit.id}", [h2["Waits for an answer"], list(asks.checkpoint(visit, one))])])
 
 
-async def _activities(asked: Asked) -> Rows:
-    one = await _read(asked)
+async def _activities(visit: Visit) -> Rows:
+    one = await _read(visit)
     left, at = dict.fromkeys(one.view.left), one.row.activity
     names = dict(one.activities)
     rows = []
@@ -65,8 +65,8 @@ async def _activities(asked: Asked) -> Rows:
     return Rows(rows)
 
 
-async def _answers(asked: Asked) -> Rows:
-    one = await _read(asked)
+async def _answers(visit: Visit) -> Rows:
+    one = await _read(visit)
     rows = []
     for kept in reversed(one.view.answers):
         effect = msgspec.json.encode(kept.given.effect).decode() if kept.given.effect else ""
@@ -76,54 +76,56 @@ async def _answers(asked: Asked) -> Rows:
     return Rows(rows)
 
 
-async def _trace(asked: Asked) -> Rows:
-    one = await _read(asked)
+async def _trace(visit: Visit) -> Rows:
+    one = await _read(visit)
     view = one.view
     numbered = list(enumerate(view.events, view.first))
-    rows = [Row(f"event:{index}", list(_event(asked, event))) for index, event in reversed(numbered)]
+    rows = [Row(f"event:{index}", list(_event(visit, event))) for index, event in reversed(numbered)]
     told = f"{number(len(rows))} of {number(view.past - view.oldest)} calls"
     if view.oldest:
         told += f"; the first {number(view.oldest)} were cut off"
     earlier = (
-        a(rel="next", href=asked.url(before=str(view.first)))["earlier ones"] if view.first > view.oldest else None
+        a(rel="next", href=visit.url(before=str(view.first)))["earlier ones"] if view.first > view.oldest else None
     )
-    newest = a(rel="prev", href=asked.url(before=None))["the last ones"] if asked.query.get("before") else None
+    newest = a(rel="prev", href=visit.url(before=None))["the last ones"] if visit.query.get("before") else None
     return Rows(rows, view.past, head=[span(".dim")[told], newest, earlier])
 
 
-def _event(asked: Asked, one: TraceEvent) -> Iterator[Node]:
+def _event(visit: Visit, one: TraceEvent) -> Iterator[Node]:
     yield ago(one.ts * 1000)
     yield span(".state")[plain(one.name)]
     yield chip("refused", "trouble") if one.s == "error" else None
-    yield agent_link(asked.project, one.aid) if one.aid else None
+    yield agent_link(visit.project, one.aid) if one.aid else None
     yield span(".dim")[f"at {plain(one.act)}" if one.act else None, f" {one.ms:g} ms"]
     yield span[plain(one.err)] if one.err else None
     for warning in one.vw or ():
         yield span(".why")[plain(warning)]
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
     return div(".paper")[
-        p[a(href=path_of("sessions", asked.project))["all sessions"], " ", code[plain(asked.id)]],
+        p[a(href=path_of("sessions", visit.project))["all sessions"], " ", code[plain(visit.id)]],
         div(".halves")[
             section[
-                h2["Now"], region_element(asked, "head", found, div), region_element(asked, "checkpoint", found, div)
+                h2["Now"],
+                region_element(visit, "head", regions, div),
+                region_element(visit, "checkpoint", regions, div),
             ],
             section[
                 h2["Activities"],
                 region_element(
-                    asked, "activities", found, ol, "Its procedure is not defined any more.", class_="machine"
+                    visit, "activities", regions, ol, "Its procedure is not defined any more.", class_="machine"
                 ),
             ],
         ],
         section[
             h2["Answered checkpoints"],
-            region_element(asked, "answers", found, ul, "No checkpoint has been answered yet.", class_="asks"),
+            region_element(visit, "answers", regions, ul, "No checkpoint has been answered yet.", class_="asks"),
         ],
         section[
             h2["Trace"],
-            region_head("trace", found, div(".list-head")),
-            region_element(asked, "trace", found, ul, f"No call is in these {EVENTS}.", class_="asks"),
+            region_head("trace", regions, div(".list-head")),
+            region_element(visit, "trace", regions, ul, f"No call is in these {EVENTS}.", class_="asks"),
         ],
     ]
 

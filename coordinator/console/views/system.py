@@ -13,9 +13,9 @@ from coordinator.console.acts.operating import drain_button, end_drain_button
 from coordinator.console.numbers.readings import FleetState, fleet_state, held_conditions, store_facts
 from coordinator.console.parts import ago, chip, number, plain, short, spaced
 from coordinator.console.tables import cell, table_part
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_element
+from coordinator.console.view import Region, Rendered, Row, Rows, View, Visit, region_element
 from coordinator.metrics.conditions import CONDITIONS, Condition
-from coordinator.operations import AuditLog, Record
+from coordinator.operations import ActRecord, AuditLog
 from coordinator.operations.log import PAGE
 from coordinator.store.facts import StoreFacts
 from coordinator.store.fleet.drains import FLEET_SCOPE, ending
@@ -49,18 +49,18 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-async def _front_ends(asked: Asked) -> Rows:
-    found = await fleet_state(asked)
+async def _front_ends(visit: Visit) -> Rows:
+    found = await fleet_state(visit)
     return Rows([
-        Row(_name(one), [*_process(asked, found, one, status, "front-end"), *_front_end(status)])
+        Row(_name(one), [*_process(visit, found, one, status, "front-end"), *_front_end(status)])
         for one, status in found.running("frontend")
     ], head=_differences(found))  # fmt: skip
 
 
-async def _workers(asked: Asked) -> Rows:
-    found = await fleet_state(asked)
+async def _workers(visit: Visit) -> Rows:
+    found = await fleet_state(visit)
     return Rows([
-        Row(_name(one), [*_process(asked, found, one, status, "worker"), *_worker(status)])
+        Row(_name(one), [*_process(visit, found, one, status, "worker"), *_worker(status)])
         for one, status in found.running("worker")
     ], head=_silent(found))  # fmt: skip
 
@@ -69,14 +69,14 @@ def _name(process: Process) -> str:
     return f"{process.host}/{process.slot}"
 
 
-def _process(asked: Asked, found: FleetState, process: Process, status: ProcessStatus, kind: str) -> Iterator[Node]:
+def _process(visit: Visit, found: FleetState, process: Process, status: ProcessStatus, kind: str) -> Iterator[Node]:
     scope = f"process:{_name(process)}"
     yield cell(kind)[
         spaced(
             code[plain(_name(process))],
             span(".dim")[f"pid {status.pid}"],
             *_remarks(found, process, status),
-            drain_button(asked, scope, process.slot) if scope not in found.drains else None,
+            drain_button(visit, scope, process.slot) if scope not in found.drains else None,
         )
     ]
     yield cell("version")[plain(status.version)]
@@ -137,22 +137,22 @@ def _silent(found: FleetState) -> Node:
     return [chip(f"{name} silent", "trouble", "it has hung, or has just ended") for name in names]
 
 
-async def _drains(asked: Asked) -> Rows:
-    found = await fleet_state(asked)
+async def _drains(visit: Visit) -> Rows:
+    found = await fleet_state(visit)
     return Rows([
         Row(f"drain:{scope}", [
             cell("what")[plain(scope)],
             cell("since")[ago(since)],
             cell("ends by")[
-                code(data_copy=ending(scope), tabindex="0")[ending(scope)], " ", end_drain_button(asked, scope)
+                code(data_copy=ending(scope), tabindex="0")[ending(scope)], " ", end_drain_button(visit, scope)
             ],
         ])
         for scope, since in sorted(found.drains.items())
     ])  # fmt: skip
 
 
-async def _alerts(asked: Asked) -> Rows:
-    found = await held_conditions(asked)
+async def _alerts(visit: Visit) -> Rows:
+    found = await held_conditions(visit)
     return Rows([
         Row(":".join(("alert", one.condition.alert, *one.labels.values())), [
             cell("alert")[_severity(one.condition), " ", one.condition.alert],
@@ -169,9 +169,9 @@ def _severity(condition: Condition) -> Node:
     return chip(condition.severity, "trouble" if condition.severity == "page" else "warning")
 
 
-async def _acts(asked: Asked) -> Rows:
-    found = await asked.reads.vital("what operators did", lambda: AuditLog(asked.reads.store).last(_ACTS, scanned=PAGE))
-    shown = [one for one in reversed(found) if not one.project or asked.viewer.sees(one.project)]
+async def _acts(visit: Visit) -> Rows:
+    found = await visit.reads.vital("what operators did", lambda: AuditLog(visit.reads.store).last(_ACTS, scanned=PAGE))
+    shown = [one for one in reversed(found) if not one.project or visit.viewer.sees(one.project)]
     return Rows([
         Row(f"act:{one.entry}", [
             cell("when")[ago(one.at)],
@@ -184,15 +184,15 @@ async def _acts(asked: Asked) -> Rows:
     ])  # fmt: skip
 
 
-def _outcome(one: Record) -> Node:
+def _outcome(one: ActRecord) -> Node:
     said = span(".dim")[plain(one.detail)]
     if one.outcome == "allowed":
         return said
     return [chip("perhaps not done" if one.outcome == "unknown" else one.outcome, "warning"), " ", said]
 
 
-async def _store(asked: Asked) -> Rows:
-    return Rows([Row(name, [htpy.dt[name], htpy.dd[value]]) for name, value in _facts(await store_facts(asked))])
+async def _store(visit: Visit) -> Rows:
+    return Rows([Row(name, [htpy.dt[name], htpy.dd[value]]) for name, value in _facts(await store_facts(visit))])
 
 
 def _facts(facts: StoreFacts) -> Iterator[tuple[str, Node]]:
@@ -226,8 +226,8 @@ def _facts(facts: StoreFacts) -> Iterator[tuple[str, Node]]:
     yield "answers in", f"{facts.latency_ms:,.1f} ms, {number(facts.in_flight)} commands on their way"
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    part = partial(table_part, asked, found, numbers=_NUMBERS)
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
+    part = partial(table_part, visit, regions, numbers=_NUMBERS)
     return [
         part("fronts", "Front-ends", _FRONT_ENDS, "No front-end has reported in the last seconds."),
         part(
@@ -239,10 +239,10 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
             f"None of {len(CONDITIONS)} states that alerts are about holds, as processes of this host measure them.",
         ),
         part("drains", "Drains", ("what", "since", "ends by"), "Nothing is drained."),
-        div(".actions")[drain_button(asked, FLEET_SCOPE, "the fleet")],
+        div(".actions")[drain_button(visit, FLEET_SCOPE, "the fleet")],
         part("acts", "What operators did", ("when", "who", "what", "project", "why"), "Nothing by hand so far."),
         section(".fleet-part", aria_labelledby="of-store")[
-            h2(id="of-store")["Store"], region_element(asked, "store", found, dl, class_="fleet-facts")
+            h2(id="of-store")["Store"], region_element(visit, "store", regions, dl, class_="fleet-facts")
         ],
         htpy.p(".dim")["Charts over time are in Grafana: ", ", ".join(BOARDS), "."],
     ]  # fmt: skip

@@ -19,12 +19,12 @@ from coordinator.console.items.graph import ItemState, drawn, state_of
 from coordinator.console.parts import chip, item_id, item_link, number, plain, spaced, state
 from coordinator.console.view import (
     MOST_ROWS,
-    Asked,
     Region,
     Rendered,
     Row,
     Rows,
     View,
+    Visit,
     path_of,
     region_element,
     region_head,
@@ -64,16 +64,16 @@ class _Shown(NamedTuple):
     """Where it begins."""
 
 
-async def _shown(asked: Asked) -> _Shown:
-    by_complexity = asked.query.get("by") == "complexity"
+async def _shown(visit: Visit) -> _Shown:
+    by_complexity = visit.query.get("by") == "complexity"
 
     async def make() -> _Shown:
-        root: str = (await asked.tool("items", "query_items", {"operation": "get", "id": asked.id})).id.replace("-", "")
-        tree = await asked.read(read_tree, root)
+        root: str = (await visit.tool("items", "query_items", {"operation": "get", "id": visit.id})).id.replace("-", "")
+        tree = await visit.read(read_tree, root)
         if not tree.nodes or tree.nodes[0].id != root:  # it was deleted meanwhile
             raise no_such_item("itemId")
         if tree.cut:
-            page, offset = await window(asked, Wanted(parent=root), MOST_ROWS)
+            page, offset = await window(visit, Wanted(parent=root), MOST_ROWS)
             return _Shown(tree, [], [], Drawn(None), [], page, offset)
         path = tree.critical_path(by_complexity)
         ids = [node.id for node in tree.nodes]
@@ -83,14 +83,14 @@ async def _shown(asked: Asked) -> _Shown:
         if not edges:
             none = Drawn(None, "No item of this tree waits for another one of it.")
             return _Shown(tree, path, [], none, [], None)
-        return _Shown(tree, path, edges, await asked.layouts.drawn(structure(len(ends), edges)), ends, None)
+        return _Shown(tree, path, edges, await visit.layouts.drawn(structure(len(ends), edges)), ends, None)
 
-    key = "tree", asked.project, asked.id, by_complexity, asked.offset, asked.viewer.reads("items"), asked.at
-    return await asked.reads.shared(key, make)
+    key = "tree", visit.project, visit.id, by_complexity, visit.offset, visit.viewer.reads("items"), visit.at
+    return await visit.reads.shared(key, make)
 
 
-async def _graph(asked: Asked) -> Rows:
-    shown = await _shown(asked)
+async def _graph(visit: Visit) -> Rows:
+    shown = await _shown(visit)
     if shown.drawn.layout is None:
         return Rows([], again=shown.drawn.again)
     steps = {end: f"step {n} of {len(shown.path)}" for n, end in enumerate(shown.path, 1)}
@@ -98,20 +98,20 @@ async def _graph(asked: Asked) -> Rows:
     nodes: list[GraphNode] = []
     for end in shown.ends:
         classes = "strong" * (end in steps) + " first" * (end == first)
-        nodes.append(drawn(asked, shown.tree.nodes[end], shown.tree.now, classes, steps.get(end, "")))
+        nodes.append(drawn(visit, shown.tree.nodes[end], shown.tree.now, classes, steps.get(end, "")))
     place = {end: n for n, end in enumerate(shown.ends)}
     strong = {(place[one], place[other]) for one, other in zip(shown.path, shown.path[1:], strict=False)}
     return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, strong))
 
 
-async def _list(asked: Asked) -> Rows:
-    shown = await _shown(asked)
+async def _list(visit: Visit) -> Rows:
+    shown = await _shown(visit)
     if shown.children is not None:
-        return _children(asked, shown.children, shown.offset)
+        return _children(visit, shown.children, shown.offset)
     single = len(shown.tree.nodes) - len(shown.ends)
     head = f" Only in the list: {number(single)} without dependencies here." if single else None
     # 300 at once are much.
-    return Rows(await to_thread(_entries, asked.project, shown, asked.viewer.sees_holders), head=head)
+    return Rows(await to_thread(_entries, visit.project, shown, visit.viewer.sees_holders), head=head)
 
 
 def _entries(project: str, shown: _Shown, sees: bool) -> list[Row]:
@@ -176,13 +176,13 @@ def _natural(title: str) -> list[tuple[bool, int, str]]:
     ]
 
 
-def _children(asked: Asked, page: BoardPage, offset: int) -> Rows:
+def _children(visit: Visit, page: BoardPage, offset: int) -> Rows:
     """The parts of a tree that is too large, to be chosen from."""
     rows = [
         Row(
             f"item:{dashed(child.id)}",
             a(
-                href=path_of("tree", asked.project, dashed(child.id)), role="treeitem", aria_level="1",
+                href=path_of("tree", visit.project, dashed(child.id)), role="treeitem", aria_level="1",
                 aria_posinset=str(n), aria_setsize=str(page.total or -1),
             )[
                 state(*_role(child.role), ROLE_NAMES[child.role]),
@@ -202,8 +202,8 @@ def _role(code: int) -> tuple[str, str]:
     return name, name
 
 
-async def _facts(asked: Asked) -> Rows:
-    shown = await _shown(asked)
+async def _facts(visit: Visit) -> Rows:
+    shown = await _shown(visit)
     tree = shown.tree
     if shown.children is not None:
         first, count, total = shown.offset, len(shown.children.rows), shown.children.total or 0
@@ -213,12 +213,12 @@ async def _facts(asked: Asked) -> Rows:
                 "open a part of it."
             ],
             span[f"{'first' if not first else f'from {number(first + 1)}:'} {number(count)} of {number(total)} parts"],
-            a(href=asked.url(offset=str(first + count)))["next"] if first + count < total else None,
+            a(href=visit.url(offset=str(first + count)))["next"] if first + count < total else None,
         ]
-        return Rows([Row("facts:tree", content)], head=_subject(asked, tree.nodes[0]))
+        return Rows([Row("facts:tree", content)], head=_subject(visit, tree.nodes[0]))
     words = [state_of(node, tree.now, True).word for node in tree.nodes]
     below = tree.below[0]
-    weighed = asked.query.get("by") == "complexity"
+    weighed = visit.query.get("by") == "complexity"
     content = [
         span[f"{number(tree.total)} items"],
         span[f"{number(below.ended)} of {number(below.items)} below ended"] if below.items >= 0 else None,
@@ -227,33 +227,33 @@ async def _facts(asked: Asked) -> Rows:
         span[f"critical path: {len(shown.path)} items, by {'complexity' if weighed else 'number'}"]
         if shown.path
         else None,
-        a(href=asked.url(by=None if weighed else "complexity"))[f"by {'number' if weighed else 'complexity'}"]
+        a(href=visit.url(by=None if weighed else "complexity"))[f"by {'number' if weighed else 'complexity'}"]
         if shown.path
         else None,
         span[f"{number(below.hidden)} ended items are not shown"] if below.hidden > 0 else None,
         None if tree.all_edges else span(".reason")["There are more dependencies than can be shown."],
         span(".dim")[shown.drawn.why] if shown.drawn.why else None,
     ]
-    return Rows([Row("facts:tree", content)], head=_subject(asked, tree.nodes[0]), again=shown.drawn.again)
+    return Rows([Row("facts:tree", content)], head=_subject(visit, tree.nodes[0]), again=shown.drawn.again)
 
 
-def _subject(asked: Asked, root: Item) -> Node:
+def _subject(visit: Visit, root: Item) -> Node:
     parent = dashed(root.parent) if isinstance(root.parent, str) else ""
     return spaced(
-        item_link(asked.project, dashed(root.id), plain(root.title)),
+        item_link(visit.project, dashed(root.id), plain(root.title)),
         item_id(dashed(root.id)),
-        a(href=path_of("tree", asked.project, parent))["graph of its parent"] if parent else None,
+        a(href=path_of("tree", visit.project, parent))["graph of its parent"] if parent else None,
     )
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    shown = await _shown(asked)
-    about = ["An arrow leads from what has to be done first. Bold: the critical path.", region_head("list", found)]
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
+    shown = await _shown(visit)
+    about = ["An arrow leads from what has to be done first. Bold: the critical path.", region_head("list", regions)]
     return [
-        region_head("facts", found, h2(".subject")),
-        region_element(asked, "facts", found, ol, class_="facts"),
-        graph_element(asked, "graph", found, shown.drawn.layout, "Dependency graph", about),
-        region_element(asked, "list", found, ul, role="tree", aria_label="Items of the tree", class_="tree"),
+        region_head("facts", regions, h2(".subject")),
+        region_element(visit, "facts", regions, ol, class_="facts"),
+        graph_element(visit, "graph", regions, shown.drawn.layout, "Dependency graph", about),
+        region_element(visit, "list", regions, ul, role="tree", aria_label="Items of the tree", class_="tree"),
     ]
 
 

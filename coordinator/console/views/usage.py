@@ -14,7 +14,7 @@ from coordinator.console.numbers.spent import project_budgets, usage_report
 from coordinator.console.parts import agent_link, chip, holder_link, item_id, item_link, number, plain, role
 from coordinator.console.tables import cell, choices, pager, region_table, search_form, table_part
 from coordinator.console.uses import amount, bar, short_number
-from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, region_element, region_head
+from coordinator.console.view import MOST_ROWS, Region, Rendered, Row, Rows, View, Visit, region_element, region_head
 from coordinator.settings.sections.budgets import Periods
 from coordinator.toolsets.items import (
     GROUPS,
@@ -49,16 +49,16 @@ _NONE = (
 )
 
 
-def _by(asked: Asked) -> str:
-    given = asked.query.get("by", "")
+def _by(visit: Visit) -> str:
+    given = visit.query.get("by", "")
     return given if given in GROUPS else "item"
 
 
 # --- sums and days ---
 
 
-async def _totals(asked: Asked) -> Rows:
-    found = await usage_report(asked, "day", DAYS)
+async def _totals(visit: Visit) -> Rows:
+    found = await usage_report(visit, "day", DAYS)
     if not found.count:
         return Rows([])
     days = last_days(found, DAYS)
@@ -94,39 +94,39 @@ def _tile(key: str, name: str, sum: UsageSum) -> Row:
 # --- usage by something ---
 
 
-async def _usage(asked: Asked) -> Rows:
-    by, text = _by(asked), asked.query.get("text", "").strip().lower()
-    end = asked.offset + MOST_ROWS
-    found = await usage_report(asked, by, _MOST if text else min(_MOST, end + 1))
+async def _usage(visit: Visit) -> Rows:
+    by, text = _by(visit), visit.query.get("text", "").strip().lower()
+    end = visit.offset + MOST_ROWS
+    found = await usage_report(visit, by, _MOST if text else min(_MOST, end + 1))
     rows = found.rows
     if text:
         rows = [one for one in rows if text in one.name.lower() or text in (one.title or "").lower()]
     more = by == "item" and not text and end < len(rows) < _MOST  # no more were read
     total = len(rows) if text or by == "item" else found.count
-    shown = rows[asked.offset : end]
+    shown = rows[visit.offset : end]
     counted = f"{number(total, more)} {by}{'s' * (total != 1)}{', each with what is below it' if by == 'item' else ''}"
-    head = [span(".dim")[counted] if shown else None, pager(asked, len(shown), total, more)]
-    cells = [Row(f"{by}:{one.name}", list(_cells(asked, by, one))) for one in shown]
-    return Rows(cells, total, asked.offset, more, head)
+    head = [span(".dim")[counted] if shown else None, pager(visit, len(shown), total, more)]
+    cells = [Row(f"{by}:{one.name}", list(_cells(visit, by, one))) for one in shown]
+    return Rows(cells, total, visit.offset, more, head)
 
 
-def _cells(asked: Asked, by: str, one: UsageRow) -> Iterator[Node]:
-    yield cell(by)[_name(asked, by, one)]
+def _cells(visit: Visit, by: str, one: UsageRow) -> Iterator[Node]:
+    yield cell(by)[_name(visit, by, one)]
     yield from _sums(one.sum)
 
 
-def _name(asked: Asked, by: str, one: UsageRow) -> Node:
+def _name(visit: Visit, by: str, one: UsageRow) -> Node:
     if by == "item":
         share = share_of(one.budget, one.sum)
         return [
-            item_link(asked.project, one.name, plain(one.title or "")), " ", item_id(one.name), " ",
+            item_link(visit.project, one.name, plain(one.title or "")), " ", item_id(one.name), " ",
             role(one.role) if one.role else None, [" ", _bar(share)] if share else None,
         ]  # fmt: skip
     if by == "day":
         return code[one.name]
     if not one.name or one.name.startswith("(others"):
         return span(".dim")[one.name or _NOBODY[by]]
-    return agent_link(asked.project, one.name) if by == "agent" else plain(one.name)
+    return agent_link(visit.project, one.name) if by == "agent" else plain(one.name)
 
 
 def _sums(sum: UsageSum) -> Iterator[Node]:
@@ -141,15 +141,15 @@ def _sums(sum: UsageSum) -> Iterator[Node]:
 # --- budgets ---
 
 
-async def _budgets(asked: Asked) -> Rows:
-    own, budgets = project_budgets(asked), asked.reads.config.budgets
+async def _budgets(visit: Visit) -> Rows:
+    own, budgets = project_budgets(visit), visit.reads.config.budgets
     rows = list[Row]()
     if own is not None:
-        days = await usage_report(asked, "day", DAYS)
+        days = await usage_report(visit, "day", DAYS)
         rows += _periods("the project", span["the project"], own, last_days(days, 1)[0][1], days.total)
     if budgets is None or not budgets.agents:
         return Rows(rows)
-    found = await usage_report(asked, "agent", _MOST)
+    found = await usage_report(visit, "agent", _MOST)
     listed = list[tuple[float, list[Row]]]()
     for one in found.rows:
         given = budget_of_agent(budgets, one.name) if one.name and not one.name.startswith("(others") else None
@@ -158,7 +158,7 @@ async def _budgets(asked: Asked) -> Rows:
         name, periods = given
         shares = [*shares_of(periods.day, one.today), *shares_of(periods.total, one.sum)]
         who = [
-            agent_link(asked.project, one.name),
+            agent_link(visit.project, one.name),
             span(".dim")[f" budget of {plain(name)}"] if name != one.name else None,
         ]
         most = max(share.used / share.limit for share in shares)
@@ -190,10 +190,10 @@ def _bar(share: Share) -> Node:
 # --- resources ---
 
 
-async def _resources(asked: Asked) -> Rows:
-    found = await asked.read(read_resources, asked.reads.config.terms(asked.project))
+async def _resources(visit: Visit) -> Rows:
+    found = await visit.read(read_resources, visit.reads.config.terms(visit.project))
     cut = found.looked < found.live
-    rows = [Row(f"resource:{one.key}", list(_resource(asked, one, cut))) for one in found.rows]
+    rows = [Row(f"resource:{one.key}", list(_resource(visit, one, cut))) for one in found.rows]
     remarks = [
         f"the first {number(len(rows))} of {number(found.total, found.more)}" if len(rows) < found.total else "",
         f"of {number(found.live)} claims, {number(found.looked)} were looked at" if cut and rows else "",
@@ -201,7 +201,7 @@ async def _resources(asked: Asked) -> Rows:
     return Rows(rows, head=span(".dim")[", ".join(filter(None, remarks))])
 
 
-def _resource(asked: Asked, one: ResourceRow, cut: bool) -> Iterator[Node]:
+def _resource(visit: Visit, one: ResourceRow, cut: bool) -> Iterator[Node]:
     yield cell("resource")[code[plain(one.key)], [" ", chip("busy", "warning")] if one.waiting else None]
     yield cell("held", ".number")[f"{number(one.exclusive)} of {number(one.capacity)}"]
     yield cell("shared", ".number")[number(one.shared) if one.shared else None]
@@ -212,46 +212,46 @@ def _resource(asked: Asked, one: ResourceRow, cut: bool) -> Iterator[Node]:
     yield cell("waiting", ".number")[span(".bad" if one.waiting else "")[number(one.waiting)]]
     yield cell("held by")[
         ul(".users")[
-            (_use(asked, use) for use in one.holders),
+            (_use(visit, use) for use in one.holders),
             htpy.li(".dim")[f"and {number(one.holding - len(one.holders), cut)} more"]
             if one.holding > len(one.holders)
             else None,
-            (_use(asked, use) for use in one.reserved),
+            (_use(visit, use) for use in one.reserved),
         ]
         if one.holders or one.reserved
         else None
     ]
 
 
-def _use(asked: Asked, use: Use) -> Node:
-    item = item_link(asked.project, dashed(use.id), plain(use.title))
+def _use(visit: Visit, use: Use) -> Node:
+    item = item_link(visit.project, dashed(use.id), plain(use.title))
     if not use.agent:
         return htpy.li[chip("reserved", title="callers passed it over for long: it is next"), " ", item]
-    return htpy.li[item, " ", holder_link(asked, use.agent)]
+    return htpy.li[item, " ", holder_link(visit, use.agent)]
 
 
-async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    by, text, budgets = _by(asked), asked.query.get("text", ""), asked.reads.config.budgets
-    whole = replace(asked, query={})  # of what no filter is about
+async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
+    by, text, budgets = _by(visit), visit.query.get("text", ""), visit.reads.config.budgets
+    whole = replace(visit, query={})  # of what no filter is about
     empty: Node = _NONE
     if text:
-        empty = [f"Nothing here has \u201c{plain(text)}\u201d in its name. ", a(href=asked.url(text=None))["Show all"]]
+        empty = [f"Nothing here has \u201c{plain(text)}\u201d in its name. ", a(href=visit.url(text=None))["Show all"]]
     no_budgets: Node = ["Neither the project nor its agents have one: the setting ", code["budgets"], " gives them."]
     return [
-        region_element(whole, "totals", found, ul, class_="cards usage", aria_label="Sums"),
+        region_element(whole, "totals", regions, ul, class_="cards usage", aria_label="Sums"),
         section(".fleet-part", aria_label="Sums by what they are of")[
-            choices(asked, "by", _BY, "item"),
-            search_form(asked, "text", "part of a name", {"by": asked.query.get("by")}),
-            region_head("usage", found, div(".list-head")),
-            region_table(asked, "usage", found, (by, *_COLUMNS), empty, _COLUMNS),
+            choices(visit, "by", _BY, "item"),
+            search_form(visit, "text", "part of a name", {"by": visit.query.get("by")}),
+            region_head("usage", regions, div(".list-head")),
+            region_table(visit, "usage", regions, (by, *_COLUMNS), empty, _COLUMNS),
         ],
         table_part(
-            whole, found, "budgets", "Budgets", ("whose", "period", "used", "share"),
+            whole, regions, "budgets", "Budgets", ("whose", "period", "used", "share"),
             "No agent with a budget has used anything." if budgets is not None and budgets.agents else no_budgets,
             ("used",),
         ),
         table_part(
-            whole, found, "resources", "Resources",
+            whole, regions, "resources", "Resources",
             ("resource", "held", "shared", "per minute", "demanded by", "waiting", "held by"),
             ["No open item demands any: items, schemas and traits do with ", code["resources"], "."],
             ("held", "shared", "per minute", "demanded by", "waiting"),

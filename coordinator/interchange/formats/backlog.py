@@ -10,7 +10,7 @@ from typing import Any
 from coordinator.interchange.encodings import text_of_bytes
 from coordinator.interchange.files import read_regular
 from coordinator.interchange.formats import assigned
-from coordinator.interchange.model import ImportProblem, Record, Source, State, sections, text_of, texts_of
+from coordinator.interchange.model import ImportProblem, ImportSource, SourceRecord, State, sections, text_of, texts_of
 from coordinator.interchange.yamltext import safe_yaml
 
 STATES: dict[str, State] = {"": "queue", "to do": "queue", "in progress": "in-progress", "done": "done"}
@@ -25,7 +25,7 @@ _READ |= {"assignee"}
 _PEOPLE = re.compile(r"^([ \t]*(?:(?:assignee|reporter):[ \t]*|-[ \t]+(?=@)))([^\s-].*)$", re.MULTILINE)
 
 
-def read_folder(folder: Path, skip_unreadable: bool = False) -> Source:
+def read_folder(folder: Path, skip_unreadable: bool = False) -> ImportSource:
     """Reads the files that Backlog.md takes for tasks; of a folder that holds ``backlog``, that.
 
     Args:
@@ -37,7 +37,7 @@ def read_folder(folder: Path, skip_unreadable: bool = False) -> Source:
     folder = folder / "backlog" if (folder / "backlog" / "tasks").is_dir() else folder
     if not (folder / "tasks").is_dir():
         raise ImportProblem(f"{folder} is no folder of Backlog.md: it has no folder 'tasks'")
-    source = Source()
+    source = ImportSource()
     last, prefix = _settings(folder)
     unreadable: list[str] = []
     for part, ended in (("tasks", False), ("completed", True)):
@@ -83,7 +83,7 @@ def _settings(folder: Path) -> tuple[str, str]:
     return "done", "task"
 
 
-def _record(file: Path, ended: bool, last: str, source: Source) -> Record:
+def _record(file: Path, ended: bool, last: str, source: ImportSource) -> SourceRecord:
     """The task of a file. Raises ImportProblem, OSError, ValueError: it cannot be read."""
     data = read_regular(file, _MOST_BYTES + 1)
     match = _FRONT.match(text_of_bytes(data))
@@ -98,7 +98,7 @@ def _record(file: Path, ended: bool, last: str, source: Source) -> Record:
     description, notes = _body(_MARKS.sub("", match[2]))
     for name, value in front.items():
         source.lost[str(name)] += name not in _READ and bool(value)
-    return Record(
+    return SourceRecord(
         id.upper(),
         text_of(front.get("title")),
         description,

@@ -9,7 +9,7 @@ import msgspec
 
 from coordinator.interchange.formats import assigned, states
 from coordinator.interchange.formats.lines import json_lines
-from coordinator.interchange.model import ImportProblem, Record, Source, sections, text_of, texts_of
+from coordinator.interchange.model import ImportProblem, ImportSource, SourceRecord, sections, text_of, texts_of
 
 STATES = states({
     "queue": ("", "open"),
@@ -26,9 +26,9 @@ _READ |= {"dependency_count", "dependent_count", "comment_count", "content_hash"
 _STATUS_OUT = {"queue": "open", "work": "in_progress", "review": "in_progress", "blocked": "blocked"}
 
 
-def read(data: bytes) -> Source:
+def read(data: bytes) -> ImportSource:
     """Reads an export. Raises ImportProblem: a line is no issue."""
-    source = Source()
+    source = ImportSource()
     for number, one in json_lines(data):
         kind = text_of(one.get("_type")) or "issue"
         name = text_of(one.get("title")) or text_of(one.get("id")) or text_of(one.get("key")) or f"line {number}"
@@ -45,13 +45,13 @@ def read(data: bytes) -> Source:
     return source
 
 
-def _record(one: dict[str, Any], number: int, source: Source) -> Record:
+def _record(one: dict[str, Any], number: int, source: ImportSource) -> SourceRecord:
     id = text_of(one.get("id"))  # noqa: A001 (as the format names it)
     if not id:
         raise ImportProblem(f"line {number} has no id")
     priority = text_of(one.get("priority"))
     status = text_of(one.get("status"))
-    record = Record(
+    record = SourceRecord(
         id,
         text_of(one.get("title")),
         sections(
@@ -80,7 +80,7 @@ def _record(one: dict[str, Any], number: int, source: Source) -> Record:
     return record
 
 
-def _add_edge(record: Record, other: str, kind: str, source: Source) -> None:
+def _add_edge(record: SourceRecord, other: str, kind: str, source: ImportSource) -> None:
     if kind == "blocks":
         record.blockers.append(other)
     elif kind == "parent-child":
@@ -100,7 +100,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def write(records: Iterable[Record]) -> Iterator[str]:
+def write(records: Iterable[SourceRecord]) -> Iterator[str]:
     """The records as lines of beads; ``status`` is the role here, and ``state`` says how a terminal item ended."""
     priorities = {"high": 1, "medium": 2, "low": 3}
     for one in records:

@@ -7,7 +7,7 @@ from typing import Any
 
 from coordinator.interchange.formats import assigned
 from coordinator.interchange.formats.lines import json_values
-from coordinator.interchange.model import ImportProblem, Record, Source, State, text_of
+from coordinator.interchange.model import ImportProblem, ImportSource, SourceRecord, State, text_of
 
 STATES: dict[str, State] = {"": "queue", "open": "queue", "closed": "done", "not_planned": "cancelled"}
 _LISTED = 30
@@ -29,9 +29,9 @@ _REST_ONLY = {"node_id", "repository_url", "labels_url", "comments_url", "events
 _REST_ONLY |= {"pull_request", "author_association", "assignee", "sub_issues_summary", "score"}
 
 
-def read(data: bytes) -> Source:
+def read(data: bytes) -> ImportSource:
     """Reads a list of issues. Raises ImportProblem: it is none."""
-    source = Source()
+    source = ImportSource()
     issues = list[dict[str, Any]]()
     last: dict[str, dict[str, Any]] = {}
     found = _issues(data)
@@ -74,7 +74,7 @@ def _items(one: Any) -> list[Any]:
     return _list(one["items"]) if isinstance(one, dict) and "total_count" in one else [one]
 
 
-def _of_rest(one: dict[str, Any], source: Source) -> dict[str, Any]:
+def _of_rest(one: dict[str, Any], source: ImportSource) -> dict[str, Any]:
     """An issue of the REST interface, as ``gh issue list`` prints it."""
     issue = {_REST.get(name, name): value for name, value in one.items() if name != "url" and name not in _REST_ONLY}
     parent = text_of(issue.get("parent"))
@@ -87,7 +87,7 @@ def _of_rest(one: dict[str, Any], source: Source) -> dict[str, Any]:
     return issue
 
 
-def _record(one: dict[str, Any], source: Source) -> Record:
+def _record(one: dict[str, Any], source: ImportSource) -> SourceRecord:
     url = text_of(one.get("url"))
     labels = [text_of(_of(label, "name")) or text_of(label) for label in _list(one.get("labels"))]
     priority = next((match[1] for label in labels if (match := _PRIORITY.fullmatch(label.strip()))), "")
@@ -95,7 +95,7 @@ def _record(one: dict[str, Any], source: Source) -> Record:
     reason = text_of(one.get("stateReason")).lower()
     for name, value in one.items():
         source.lost[name] += name not in _READ and bool(value) and _of(value, "total_count") != 0
-    return Record(
+    return SourceRecord(
         url,
         text_of(one.get("title")),
         text_of(one.get("body")),
@@ -110,7 +110,7 @@ def _record(one: dict[str, Any], source: Source) -> Record:
     )
 
 
-def _link(one: dict[str, Any], record: Record, by_url: dict[str, Record], source: Source) -> None:
+def _link(one: dict[str, Any], record: SourceRecord, by_url: dict[str, SourceRecord], source: ImportSource) -> None:
     if isinstance(one.get("parent"), dict):
         record.parent = text_of(one["parent"].get("url")) or None
     for name in _LINKS:

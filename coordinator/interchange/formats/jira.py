@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from coordinator.interchange.formats import assigned, states
-from coordinator.interchange.formats.tables import Row, rows
-from coordinator.interchange.model import Record, Source, State, sections
+from coordinator.interchange.formats.tables import CsvRow, rows
+from coordinator.interchange.model import ImportSource, SourceRecord, State, sections
 
 STATES = states({
     "queue": ("", "open", "to do", "backlog", "selected for development", "reopened"),
@@ -28,9 +28,9 @@ _READ |= {"Project name", "Project type", "Project lead", "Project lead id", "Pr
 _READ |= {"Parent summary", "Status Category Changed", "Assignee Id", "Reporter Id", "Creator Id", "Watchers Id"}
 
 
-def read(data: bytes) -> Source:
+def read(data: bytes) -> ImportSource:
     """Reads an export. Wiki markup of descriptions stays as it is. Raises ImportProblem: it is none."""
-    source = Source()
+    source = ImportSource()
     found = list({tuple(row.cells): row for row in rows(data, ("Issue key", "Summary", "Status"))}.values())
     # A parent may be named by the number of the issue, which is not its key.
     keys = {row["Issue id"]: row["Issue key"] for row in found if row["Issue id"]}
@@ -41,7 +41,7 @@ def read(data: bytes) -> Source:
     return source
 
 
-def _link(row: Row, record: Record, records: dict[str, Record], source: Source) -> None:
+def _link(row: CsvRow, record: SourceRecord, records: dict[str, SourceRecord], source: ImportSource) -> None:
     """Adds what the links of a row say; those whose type is not known are kept as relations, and said."""
     for column in row.others(_READ):
         match = _LINK.fullmatch(column.lower())
@@ -61,7 +61,7 @@ def _link(row: Row, record: Record, records: dict[str, Record], source: Source) 
                     source.lost[f"{column}: RELATES_TO, it holds nothing back"] += 1
 
 
-def _record(row: Row, keys: dict[str, str], source: Source) -> Record:
+def _record(row: CsvRow, keys: dict[str, str], source: ImportSource) -> SourceRecord:
     parent = next((row[name] for name in _PARENTS if row[name]), "")
     resolution = row["Resolution"].lower()
     refused = resolution in _REFUSED
@@ -73,7 +73,7 @@ def _record(row: Row, keys: dict[str, str], source: Source) -> Record:
     comments = row.all("Comment")
     if comments:
         source.lost["authors and times of comments: kept as one note"] += 1
-    return Record(
+    return SourceRecord(
         row["Issue key"],
         row["Summary"],
         sections(("", row["Description"]), ("Environment", row["Environment"])),

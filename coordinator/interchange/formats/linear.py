@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from coordinator.interchange.formats import assigned, states
-from coordinator.interchange.formats.tables import Row, is_date, rows
-from coordinator.interchange.model import Record, Source, State, sections
+from coordinator.interchange.formats.tables import CsvRow, is_date, rows
+from coordinator.interchange.model import ImportSource, SourceRecord, State, sections
 
 # Names of statuses are custom, so done and cancelled are told by dates.
 STATES = states({
@@ -18,9 +18,9 @@ _READ = {*_KEPT, "UUID", "Title", "Description", "Status", "Priority", "Labels",
 _READ |= {"Assignee", "Parent issue", "Blocked by", "Related to"}
 
 
-def read(data: bytes) -> Source:
+def read(data: bytes) -> ImportSource:
     """Reads an export. Raises ImportProblem: it is none."""
-    source = Source()
+    source = ImportSource()
     ids: dict[str, str] = {}
     found = list(rows(data, ("ID", "Title", "Status")))
     for row in found:
@@ -30,7 +30,7 @@ def read(data: bytes) -> Source:
     return source
 
 
-def _record(row: Row, ids: dict[str, str], source: Source) -> Record:
+def _record(row: CsvRow, ids: dict[str, str], source: ImportSource) -> SourceRecord:
     source.lost.update(row.others(_READ))
     ended: State | None = "cancelled" if is_date(row["Canceled"]) else "done" if is_date(row["Completed"]) else None
     estimate = row["Estimate"]
@@ -38,7 +38,7 @@ def _record(row: Row, ids: dict[str, str], source: Source) -> Record:
     def others(name: str) -> list[str]:
         return [ids.get(one.strip(), one.strip()) for one in row[name].split(",") if one.strip()]
 
-    return Record(
+    return SourceRecord(
         ids[row["ID"]],
         row["Title"],
         sections(("", row["Description"])),

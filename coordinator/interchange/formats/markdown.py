@@ -13,7 +13,7 @@ from typing import Any
 from coordinator.client.plans.fields import MARKS, PLAN_FIELDS
 from coordinator.client.plans.task_list import BOXES, IDENTITY, Task, TaskList, named, read_tasks, write_tasks
 from coordinator.interchange.encodings import encoding_of, text_of_bytes
-from coordinator.interchange.model import ImportProblem, Record, Source, State
+from coordinator.interchange.model import ImportProblem, ImportSource, SourceRecord, State
 from coordinator.interchange.shaping import MOST_EDGES
 
 STATES: Mapping[str, State] = BOXES  # type: ignore[assignment]
@@ -23,10 +23,10 @@ _OWN = ("summary", "type", "complexity", "container")
 _ID = 12
 
 
-def read(data: bytes) -> Source:
+def read(data: bytes) -> ImportSource:
     """Reads a file; its marks must have the right form, and name one task each."""
     found = _tasks(text_of_bytes(data))
-    source, keys = Source(), _keys(found)
+    source, keys = ImportSource(), _keys(found)
     source.lost["lines of text below no task"] = sum(1 for line in found.text.split("\n") if line.strip())
     source.left_out |= {"entries with another mark than one of a task": found.remarks} if found.remarks else {}
     for one in found.all():
@@ -75,7 +75,7 @@ def _keys(found: TaskList) -> dict[Task, str]:
     return keys
 
 
-def _record(one: Task, keys: Mapping[Task, str]) -> Record:
+def _record(one: Task, keys: Mapping[Task, str]) -> SourceRecord:
     fields = dict[str, Any]()
     for name, text in one.fields.items():
         try:
@@ -85,7 +85,7 @@ def _record(one: Task, keys: Mapping[Task, str]) -> Record:
     own = {name: fields.pop(name) for name in _OWN if name in fields}
     if one.heading:
         own = {"type": "heading", **own, "container": True, "state": "done" if one.box else "queue"}
-    return Record(
+    return SourceRecord(
         keys[one],
         one.title,
         description=one.description,
@@ -127,7 +127,7 @@ def _wrong(one: Task, problem: str) -> ImportProblem:
     return ImportProblem(f"line {one.line}: {problem}")
 
 
-def write(records: Iterable[Record]) -> Iterator[str]:
+def write(records: Iterable[SourceRecord]) -> Iterator[str]:
     """The records as lists of tasks, each with its identity; parents before their children, which follow them."""
     written: dict[str, Task] = {}
     tops: list[Task] = []

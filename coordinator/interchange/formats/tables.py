@@ -14,7 +14,7 @@ _MOST = 16 * 1024 * 1024
 _FORMULA = "=+-@\t\r"
 
 
-class Row:
+class CsvRow:
     """A row: the values of a column by its name, in any case."""
 
     def __init__(self, columns: dict[str, list[int]], titles: dict[str, str], cells: list[str]) -> None:
@@ -35,7 +35,7 @@ class Row:
         return [title for name, title in self._titles.items() if name not in known and self[name]]
 
 
-def rows(data: bytes, needed: tuple[str, ...]) -> Iterator[Row]:
+def rows(data: bytes, needed: tuple[str, ...]) -> Iterator[CsvRow]:
     """The rows of a file.
 
     Args:
@@ -60,9 +60,9 @@ def rows(data: bytes, needed: tuple[str, ...]) -> Iterator[Row]:
             raise ImportProblem(f"the file has no column {', '.join(map(repr, missing))}")
         for cells in reader:
             if len(cells) > len(head):
-                wide.append(f"{Row(columns, titles, cells)[needed[0]] or '?'} (line {reader.line_num})")
+                wide.append(f"{CsvRow(columns, titles, cells)[needed[0]] or '?'} (line {reader.line_num})")
             elif any(cells):
-                row = Row(columns, titles, cells)
+                row = CsvRow(columns, titles, cells)
                 if row[needed[0]]:
                     yield row
                 else:

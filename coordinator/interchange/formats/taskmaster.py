@@ -8,7 +8,7 @@ from typing import Any
 
 from coordinator.interchange.formats import assigned, states
 from coordinator.interchange.formats.lines import json_value
-from coordinator.interchange.model import ImportProblem, Record, Source, sections, text_of
+from coordinator.interchange.model import ImportProblem, ImportSource, SourceRecord, sections, text_of
 
 STATES = states({
     "queue": ("", "pending"),
@@ -24,7 +24,7 @@ _READ = {"id", "title", "description", "details", "testStrategy", "status", "pri
 _READ |= {"assignee", "complexity", "complexityScore", "parentTaskId", "parentId"}
 
 
-def read(data: bytes) -> Source:
+def read(data: bytes) -> ImportSource:
     """Reads a file of tasks. Raises ImportProblem: it is none."""
     found = json_value(data)
     if not isinstance(found, dict):
@@ -36,17 +36,17 @@ def read(data: bytes) -> Source:
         contexts["master"] = {"tasks": found["tasks"]}
     if not contexts:
         raise ImportProblem("the file is not one of Task Master: it has no tasks")
-    source = Source()
+    source = ImportSource()
     source.lost.update(name for name, value in found.items() if value and name != "tasks" and name not in contexts)
     for name, context in contexts.items():
         source.lost.update(f"{one} of context {name}" for one, value in context.items() if value and one != "tasks")
         tasks = context["tasks"]
         if not isinstance(tasks, list):
             raise ImportProblem(f"{name}: tasks is not a list")
-        root = Record(name, name, type="context", container=True, state="queue")
+        root = SourceRecord(name, name, type="context", container=True, state="queue")
         source.records.append(root)
         # Of each task: its place for messages, the number of the one above, and the record above.
-        left: deque[tuple[Any, str, str | None, Record]] = deque(
+        left: deque[tuple[Any, str, str | None, SourceRecord]] = deque(
             (one, f"{name}: task {place + 1}", None, root) for place, one in enumerate(tasks)
         )
         while left:
@@ -62,12 +62,12 @@ def read(data: bytes) -> Source:
     return source
 
 
-def _end_root(root: Record, tasks: list[Record]) -> None:
+def _end_root(root: SourceRecord, tasks: list[SourceRecord]) -> None:
     ended = tasks and all(STATES.get(one.status.lower()) in ("done", "cancelled") for one in tasks)
     root.state = "done" if ended else "queue"
 
 
-def _record(task: Any, place: str, context: str, above: str | None, source: Source) -> Record:
+def _record(task: Any, place: str, context: str, above: str | None, source: ImportSource) -> SourceRecord:
     number = text_of(task.get("id")) if isinstance(task, dict) else ""
     if not number:
         raise ImportProblem(f"{place} has no id")
@@ -90,7 +90,7 @@ def _record(task: Any, place: str, context: str, above: str | None, source: Sour
         if value:
             source.leave_out(kind, f"{value!r} of {text_of(task.get('title')) or number}")
     blockers = [_blocker(one, above) for one in dependencies] if isinstance(dependencies, list) else []
-    return Record(
+    return SourceRecord(
         f"{context}/{own}",
         text_of(task.get("title")),
         details,

@@ -10,7 +10,7 @@ from coordinator.client import ClaimLost, Fleet, FleetError, Job, Refused, Unava
 from coordinator.runner.options import Options
 from coordinator.runner.outcomes import Outcome
 from coordinator.runner.reports.usage import TELL_SECONDS, RunNote
-from coordinator.runner.stages import Access, AttemptRun, Report
+from coordinator.runner.stages import Access, AttemptReport, AttemptRun
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -29,7 +29,7 @@ async def access_of(fleet: Fleet, job: Job, options: Options) -> Access:
     return Access(fleet.url, fleet.project, job.agent, (fleet.token,) if fleet.token else (), headers, fleet.at)
 
 
-async def tell(job: Job, note: RunNote, report: Report, options: Options, say: Say) -> Outcome:
+async def tell(job: Job, note: RunNote, report: AttemptReport, options: Options, say: Say) -> Outcome:
     """Tells the fleet what came of an attempt: notes first, because only what follows is fenced.
 
     Args:
@@ -120,7 +120,7 @@ async def _note(job: Job, key: str, body: str, say: Say) -> str:
     return ""
 
 
-async def _complete(job: Job, report: Report, say: Say) -> Outcome:
+async def _complete(job: Job, report: AttemptReport, say: Say) -> Outcome:
     try:
         await _insist(job, lambda: job.done(report.result, report.summary or None), say)
     except Refused as error:

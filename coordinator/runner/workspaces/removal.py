@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coordinator.runner.workspaces.git import Git, GitFailed
 from coordinator.runner.workspaces.ignored import ignored_files
-from coordinator.runner.workspaces.repository import HOST, LOCK_REASON, NOBODY, SALVAGE, Entry, Repository
+from coordinator.runner.workspaces.repository import HOST, LOCK_REASON, NOBODY, SALVAGE, Repository, WorktreeEntry
 from coordinator.runner.workspaces.staging import submodules, unsaved
 
 IN_PROGRESS = {
@@ -41,7 +41,7 @@ class Tree:
         """What git uses in it."""
         self.git = repository.git_of(name)
 
-    def entry(self) -> Entry | None:
+    def entry(self) -> WorktreeEntry | None:
         """As git lists it."""
         return next((one for one in self.repository.entries() if one.name == self.name), None)
 

@@ -42,7 +42,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WorktreeEntry:
     """A worktree of ours, as git lists it."""
 
     path: Path
@@ -119,13 +119,13 @@ class Repository:
         lines = self.git("worktree", "list", "--porcelain").splitlines()
         return {line.removeprefix("branch refs/heads/") for line in lines if line.startswith("branch ")}
 
-    def entries(self) -> list[Entry]:
-        found: list[Entry] = []
+    def entries(self) -> list[WorktreeEntry]:
+        found: list[WorktreeEntry] = []
         for block in self.git("worktree", "list", "--porcelain", "-z").split("\0\0"):
             words = dict(line.partition(" ")[::2] for line in block.split("\0") if line)
             path, head = Path(words.get("worktree", "/")), words.get("HEAD", "")
             if path.parent == self.root and BRANCH.fullmatch(path.name):
-                found.append(Entry(path, path.name, words.get("locked"), head if head.strip("0") else ""))
+                found.append(WorktreeEntry(path, path.name, words.get("locked"), head if head.strip("0") else ""))
         return found
 
     def admin(self, name: str) -> Path:
