@@ -47,10 +47,7 @@ COMMANDS: dict[str, Command] = {
         For deployments where something else runs the Redis and restarts processes. Start as many as the
         load needs, on any number of machines: they share nothing but the Redis.
         """,
-        (
-            "fleet serve --redis-url redis://127.0.0.1:6379/0",
-            "fleet serve --data-dir ./data --port 9000 --frontends 4",
-        ),
+        ("fleet serve --redis-url redis://127.0.0.1:6379/0", "fleet serve --data-dir ./data --port 9000 --frontends 4"),
     ),
     "worker": Command(
         "coordinator.cli.processes.worker:worker",
@@ -253,14 +250,11 @@ COMMANDS: dict[str, Command] = {
         "coordinator.cli.projects.import_:import_",
         """Make items of what another tracker has; a second import updates them, and makes none twice.
 
-        Only what has changed at the source is updated, so what was changed here stays. Items that somebody holds are
+        Only what has changed at the source is updated, so what was changed here stays. Items that an agent holds are
         left as they are; nothing is deleted. An interrupted import is continued by running it again. The format fleet
         restores an exported project as it was, into one that is empty; it works on the store.
         """,
-        (
-            "fleet import --format markdown TODO.md",
-            "fleet import --format beads --dry-run issues.jsonl",
-        ),
+        ("fleet import --format markdown TODO.md", "fleet import --format beads --dry-run issues.jsonl"),
     ),
     "config show": Command(
         "coordinator.cli.config.show:show",

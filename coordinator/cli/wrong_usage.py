@@ -27,11 +27,7 @@ _NUMBERS = {int: "a whole number", float: "a number"}
 
 
 def sentence(error: CycloptsError, app: App) -> str:
-    """Says what was typed wrongly, and what is allowed there.
-
-    Args:
-        app: the whole command line, for errors that do not know their part of it.
-    """
+    """Says what was typed wrongly, and what is allowed there; ``app`` is the whole command line."""
     match error:
         case UnknownCommandError():
             # The parser's own message would import every command.

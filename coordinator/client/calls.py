@@ -168,11 +168,7 @@ class Calls:
         return self._process not in (None, os.getpid())
 
     def check_process(self) -> None:
-        """Binds the fleet to this process, in which it is used first.
-
-        Raises:
-            RuntimeError: it was opened in another one, whose connections and threads a child does not have.
-        """
+        """Binds the fleet to this process: a child does not have its connections and threads (RuntimeError)."""
         if self.forked:
             raise RuntimeError(f"this client was opened in another process ({self._process}): {ONE_EACH}")
         self._process = os.getpid()
@@ -193,7 +189,7 @@ class Calls:
 
 
 def away_seconds(failures: int) -> float:
-    """The pause after a call was repeated in vain, when so many were before."""
+    """The pause after a call has failed in all its repetitions, as so many calls have before it."""
     return Backoff(1.0, _LONGEST_AWAY).after(failures)
 
 

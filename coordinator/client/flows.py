@@ -19,11 +19,7 @@ class Run:
         self._core = core
 
     async def result(self) -> Any:
-        """Waits for its end, and returns what its last step has returned.
-
-        Raises:
-            Refused: it has failed or was cancelled; ``data`` is the workflow.
-        """
+        """Waits for its end; returns what its last step has returned. Raises Refused, with the workflow in ``data``."""
         flow = await self._wait("ended")
         if flow["status"] != "completed":
             raise Refused(flow["status"], flow.get("reason", f"the workflow was {flow['status']}"), flow)

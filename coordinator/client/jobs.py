@@ -27,7 +27,7 @@ UNENTERED_SECONDS = 15.0
 """A job whose work has not begun after that is given back: nobody is going to do it."""
 _PARTS = ("item", "notes", "results")
 _PATIENCE = 3
-"""So many failures in a row are borne; each further one doubles the pause before the next claim."""
+"""So many failures in a row change nothing; each further one doubles the pause before the next claim."""
 _LONGEST_PAUSE = 60.0
 SPENT_SECONDS = 300.0
 """The longest pause of an agent whose budget is spent: it may be raised."""
@@ -390,8 +390,8 @@ class Jobs:
 
     def _look_whether_begun(self, job: Job) -> None:
         if job.outcome is None and not job.entered:
-            _log.warning("nobody has begun '%s' (%s): use `async with job`; it is released", job.title, job.id)
-            job.interrupt("nobody has begun it", "handed_back")
+            _log.warning("the work on '%s' (%s) was not begun: use `async with job`; it is released", job.title, job.id)
+            job.interrupt("the work was not begun", "handed_back")
             self._core.background(job.leave())
 
     async def _before_end(self, work: Coroutine[Any, Any, T]) -> T | None:

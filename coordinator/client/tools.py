@@ -45,11 +45,7 @@ def repeatable(toolset: str, tool: str, arguments: Mapping[str, Any]) -> bool:
 
 
 def signed(tool: str, arguments: Mapping[str, Any], actor: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Arguments with actor and requestId wherever the tool takes them and they are not given.
-
-    Args:
-        actor: who acts; None: the caller whom the token names.
-    """
+    """Arguments with actor (None: whom the token names) and requestId, if the tool takes them and they are missing."""
     signature: dict[str, Any] = {}
     if takes_request_id(tool) and "requestId" not in arguments:
         signature["requestId"] = str(uuid4())

@@ -33,7 +33,7 @@ MOST_ROWS = 100
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request for a page or a region of it."""
+    """What a viewer asks for: a page, or a region of it."""
 
     viewer: Viewer
     view: View

@@ -52,7 +52,7 @@ def notices(section: ActorAuthentication, *, callers: bool) -> Iterator[str]:
         if verifier.sources:
             yield f"actor_authentication.verifier.type is noop, so {', '.join(verifier.sources)} is ignored"
         if section.policy == "reject" and not callers:
-            yield "nobody can claim anything: policy reject trusts verified actors only, and type noop verifies nobody"
+            yield "no agent can claim anything: policy reject trusts verified actors only, and type noop verifies none"
         return
     if section.policy != "reject":
         yield f"policy {section.policy} also trusts actors whose proof is rejected, under the id they give themselves"

@@ -19,7 +19,7 @@ from coordinator.wording import counted
 NODE_SECONDS = 2.0
 """How long a node may take to answer."""
 _STRAY = (
-    "they are left from a move that went wrong, and nobody is served from them; delete them there once `fleet audit` "
+    "they are left from a move that went wrong, and nothing is served from them; delete them there once `fleet audit` "
     "agrees with the projects of these slots"
 )
 _NAMES = (
@@ -47,8 +47,9 @@ def check_cluster(facts: ClusterFacts, timeout: float, projects: Iterable[str] =
         yield Finding("ok", "cluster.nodes", f"all {len(facts.nodes)} answer")
     for what, tag in (("the fleet", keys.FLEET), ("the queues of steps", keys.QUEUE)):
         primary = facts.primary_of(tag)
-        where = f"{primary.place} {_of(primary)}{', which is away' if primary.away else ''}" if primary else "no node"
-        said = f"slot {slot_of(tag)}, with the keys of {what}, is on {where}"
+        where = f"{primary.place} {_of(primary)}" if primary else "no node"
+        silent = ", which does not answer" if primary and primary.away else ""
+        said = f"slot {slot_of(tag)}, with the keys of {what}, is on {where}{silent}"
         yield Finding("ok" if primary and not primary.away else "fails", "cluster.slots", said)
     yield from _slots(facts, projects)
     yield from _replicas(facts)
@@ -89,7 +90,7 @@ def _slots(facts: ClusterFacts, projects: Iterable[str]) -> Iterator[Finding]:
     for node in facts.nodes:
         for slot, way in node.moving.items():
             inside = f" ({some(sorted(by_slot[int(slot)]))})" if int(slot) in by_slot else ""
-            said = f"slot {slot} of {node.place} is on its way {way}: its projects{inside} are away until it is there"
+            said = f"slot {slot} of {node.place} moves {way}: its projects{inside} are not served until it is there"
             yield Finding("warns", what, said, "finish the move; see the runbook StoreRedirects")
         if node.differs:
             said = f"{node.place} says of {counted(node.differs, 'slot')} that another node has it, or none"

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coordinator.interchange.encodings import text_of_bytes
-from coordinator.interchange.files import read_regular
+from coordinator.interchange.files import read_regular, text_of_bytes
 from coordinator.interchange.model import STATES, ImportProblem, ImportSource, State
 from coordinator.interchange.yamltext import safe_yaml
 

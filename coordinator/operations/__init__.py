@@ -17,13 +17,5 @@ from coordinator.operations.log import Act, ActRecord, ActResult, AuditLog, outc
 from coordinator.operations.operator import MAX_REASON, Operator, given_reason
 
 __all__ = [
-    "MAX_REASON",
-    "Act",
-    "ActRecord",
-    "ActResult",
-    "AuditLog",
-    "Operator",
-    "given_reason",
-    "outcome_of",
-    "record",
-]
+    "MAX_REASON", "Act", "ActRecord", "ActResult", "AuditLog", "Operator", "given_reason", "outcome_of", "record",
+]  # fmt: skip

@@ -41,6 +41,6 @@ async def end_claim(by: Operator, project: str, item: str, *, fence: int = 0, fa
         if ended.outcome == "ended":
             return ActResult("allowed", facts=facts | {"role": ROLE_NAMES[ended.role]})
         over = f"the claim with fence {fence} is over; {ended.agent} holds it now, with {ended.fence}"
-        return ActResult("refused", over if ended.outcome == "stale_fence" else "nobody holds it (any more)", facts)
+        return ActResult("refused", over if ended.outcome == "stale_fence" else "no agent holds it (any more)", facts)
 
     return await record(by, Act("end_claim", "item", named, project), do)

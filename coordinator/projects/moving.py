@@ -125,7 +125,7 @@ class _Move:
         limit = source.config.get("cluster-node-timeout", "")
         if limit.isdigit() and stall_ms > int(limit) / 2:
             limits.append(f"cluster-node-timeout, {limit} ms (its replica may take over)")
-        stalls = f"at the end, shard {source.shard} answers nobody for up to about {stall_ms:.0f} ms"
+        stalls = f"at the end, shard {source.shard} answers no call for up to about {stall_ms:.0f} ms"
         self._say(f"{number} keys: {stalls}; compare that with {', and '.join(limits)}")
 
     # --- as a whole

@@ -37,12 +37,7 @@ class Keys:
         self._own = {family.key(project) for family in (keys.fence, keys.marker, keys.project_keys)}
 
     async def pages(self) -> AsyncIterator[list[bytes]]:
-        """Their names, without those of fence, marker and signing keys, in pages; a name may come twice.
-
-        Raises:
-            ToolFailure: the store does not answer.
-            ProjectProblem: the project moves to another shard meanwhile.
-        """
+        """Their names, without those of fence, marker and signing keys, in pages; a name may come twice."""
         link, cursor = self.store.link(self.project), b"0"
         pattern = keys.project_prefix(self.project) + b"*"
         while True:

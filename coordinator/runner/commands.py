@@ -28,12 +28,7 @@ Option = Literal["command", "setup", "before", "after", "teardown", "verify"]
 
 
 class CannotStart(Exception):
-    """A command of the operator cannot be started.
-
-    Args:
-        option: which one, as an entry of the setting ``runners`` names it.
-        problem: what is wrong with it, beginning with its name.
-    """
+    """A command of the operator cannot be started: ``option`` names it as in the setting ``runners``."""
 
     def __init__(self, option: Option, problem: str) -> None:
         super().__init__(f"the command {problem}" if option == "command" else f"--{option}: {problem}")
@@ -60,9 +55,6 @@ def check(options: Options, workspaces: Workspaces) -> None:
     """Checks the command, ``--verify`` and the hooks.
 
     What a hook or the command may still make in the workspace is not known yet.
-
-    Raises:
-        CannotStart: one of them cannot be started.
     """
     hooks, environment = workspaces.hooks, options.environment
     looks = _Looks(workspaces, environment)

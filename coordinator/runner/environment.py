@@ -25,7 +25,6 @@ def environment_of(
     """The environment of a command.
 
     Args:
-        own: the runner's.
         agent: who is named as author of commits, unless the runner's environment or ``names`` say otherwise.
         names: further variables that are passed on, of the preset and of ``--env``; ``NAME*`` is all that begin so.
         given: variables with their values; win over all others.

@@ -59,8 +59,6 @@ def prompt_of(
 
     Args:
         item: as a claim includes it.
-        notes: those of the item; bodies may be shortened.
-        results: of the items that it waited for.
         instructions: of the operator; they come first.
         answers: the last message of the agent is read.
         mcp: it has the tools of the toolset worker.

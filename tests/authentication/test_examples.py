@@ -61,7 +61,7 @@ def test_a_check_reports_who_may_call(tmp_path: Path, tokens: Tokens) -> None:
             "{type: jwks, jwks_path: k.json, algorithms: [EdDSA], audience: a}}",
             "auth.resource is not set, so remote clients get the address http://127.0.0.1:8420",
         ),
-        ("actor_authentication: {degraded_mode_policy: reject}", "nobody can claim anything"),
+        ("actor_authentication: {degraded_mode_policy: reject}", "no agent can claim anything"),
     ],
 )
 def test_a_check_warns_of_likely_mistakes(tmp_path: Path, text: str, notice: str) -> None:
@@ -71,4 +71,4 @@ def test_a_check_warns_of_likely_mistakes(tmp_path: Path, text: str, notice: str
 def test_a_bearer_token_replaces_a_proof(tmp_path: Path, tokens: Tokens) -> None:
     tokens.add("a")
     text = "actor_authentication: {degraded_mode_policy: reject}\nauth: {tokens: tokens.yaml}\n"
-    assert "nobody can claim anything" not in meaning(tmp_path / "fleet.yaml", text)
+    assert "no agent can claim anything" not in meaning(tmp_path / "fleet.yaml", text)

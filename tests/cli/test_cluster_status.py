@@ -204,7 +204,7 @@ async def test_without_the_shard_of_the_fleet_the_others_are_shown(
     assert done.returncode == 1
     assert " slots, projects unknown" in done.stdout
     assert "projects: cannot be listed" in done.stdout
-    assert f"with the keys of the fleet, is on 127.0.0.1:{fleet.port} (shard 0), which is away" in done.stdout
+    assert f"with the keys of the fleet, is on 127.0.0.1:{fleet.port} (shard 0), which does not answer" in done.stdout
     assert (audited.returncode, audited.stdout[-18:]) == (0, "everything agrees\n"), audited.stderr
     assert projects.returncode == 6
     assert project in projects.stdout

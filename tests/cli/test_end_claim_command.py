@@ -72,7 +72,7 @@ def test_a_claim_that_an_operator_ends(fleet: RunningFleet) -> None:
 
 def test_claims_that_cannot_be_ended(fleet: RunningFleet) -> None:
     item = new_item(fleet, tags="kept")
-    assert items(fleet, "end-claim", item, "--reason", "x") == (1, f"fleet: {item[:8]}: nobody holds it (any more)\n")
+    assert items(fleet, "end-claim", item, "--reason", "x") == (1, f"fleet: {item[:8]}: no agent holds it (any more)\n")
     code, said = items(fleet, "end-claim", item, "--reason", " ")
     assert (code, "reason" in said) == (2, True)
     assert items(fleet, "end-claim", item)[0] == 2

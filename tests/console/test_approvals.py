@@ -222,7 +222,7 @@ def test_what_a_person_types_stays_while_other_things_change(
     # What is shown changes, too: somebody was asked, and has not answered.
     decline(running, named, asked["workflowId"], asked["version"])
     ask_approval(fleet, "1.3.0")
-    expect(page.locator("[data-region=shown]")).to_contain_text("asked in vaincleo")
+    expect(page.locator("[data-region=shown]")).to_contain_text("asked without an answercleo")
     ask_question(fleet)
     expect(needs(page)).to_contain_text("3")
     expect(page.locator("[data-region=open] > li")).to_have_count(3)

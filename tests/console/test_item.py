@@ -56,7 +56,7 @@ def test_it_shows_where_an_item_stands(console: Callable[..., Page], fleet: Sync
     page = live(console(f"item/{item}"))
     expect(page.get_by_role("navigation", name="Ancestors")).to_have_text("The shop / Login / this")
     expect(page.get_by_role("heading", level=1)).to_have_text("Fix it")
-    for text in ("queue", "high", "api", "ui", "task", "waits for 1", "nobody has a claim"):
+    for text in ("queue", "high", "api", "ui", "task", "waits for 1", "no agent has a claim"):
         expect(head(page)).to_contain_text(text)
     expect(part(page, "Dependencies").locator("li").filter(has_text="Comes first")).to_contain_text("waits for")
     expect(part(page, "Dependencies")).to_contain_text("Comes after")

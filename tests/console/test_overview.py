@@ -53,7 +53,7 @@ def test_what_is_bad_is_marked_and_not_the_number_beside_it(console: Callable[..
     page.locator("[data-key='held'] .bad").click()
     page.get_by_role("link", name="Fails").click()
     expect(page.locator(".item-head .chip", has_text="quarantined")).to_have_count(1)
-    expect(page.get_by_text("nobody has a claim on it")).to_be_visible()
+    expect(page.get_by_text("no agent has a claim on it")).to_be_visible()
 
 
 def test_numbers_are_those_of_the_tools_and_lead_to_their_lists(

@@ -198,7 +198,7 @@ def test_what_another_source_would_cancel_is_named_with_the_way_out(run: Run, tm
     assert run("items", "claim", item)[0] == Exit.OK
     one.write_text("- [ ] Next\n")
     err = run("import", "--format", "markdown", "--close-missing", str(one))[2]
-    assert "because somebody holds them: Write the page (" in err
+    assert "because agents hold them: Write the page (" in err
 
 
 def test_headings_are_no_work(run: Run, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.interchange.encodings import encoding_of
+from coordinator.interchange.files import encoding_of
 from coordinator.interchange.formats import backlog, beads, github, jira, linear, markdown, taskmaster
 from coordinator.interchange.formats.lines import MOST_BYTES
 from coordinator.interchange.formats.tables import unguarded

@@ -186,7 +186,7 @@ async def test_a_large_project_is_warned_about(
     project, said = project_on(cluster, cluster.nodes[0], "large"), list[str]()
     await Client(stores[0], project).add_many(20)
     await move(parse(cluster.url), stores[0], project, shard_of(cluster, another(cluster, project)), said.append)
-    assert any("answers nobody for up to about" in one and "redis_timeout_ms" in one for one in said)
+    assert any("answers no call for up to about" in one and "redis_timeout_ms" in one for one in said)
 
 
 async def test_what_cannot_be_moved_is_refused(cluster: EmbeddedCluster, stores: list[Store], redis_url: str) -> None:

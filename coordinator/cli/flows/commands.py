@@ -154,11 +154,9 @@ def cancel(
 async def _cancelled(fleet: Fleet, id: int) -> ActResult:
     """What came of a call of the tool."""
     answer = await fleet.call("workflow_cancel", {"id": id})
-    return (
-        ActResult("allowed")
-        if answer["cancelled"]
-        else ActResult("refused", had_ended(answer.get("status", "cancelled")))
-    )
+    if answer["cancelled"]:
+        return ActResult("allowed")
+    return ActResult("refused", had_ended(answer.get("status", "cancelled")))
 
 
 @with_settings(only=STORE_SETTINGS)

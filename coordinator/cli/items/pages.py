@@ -85,7 +85,7 @@ ITEM_COMMANDS: dict[str, Command] = {
     ),
     "items block": Command(
         "coordinator.cli.items.moving:block",
-        "Block items until somebody resumes them.",
+        "Block items until they are resumed.",
         ("fleet items block 550e8400", 'fleet items block 550e8400 --reason "needs a licence"'),
     ),
     "items answer": Command(

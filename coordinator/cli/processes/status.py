@@ -52,45 +52,45 @@ class Status(msgspec.Struct, kw_only=True):
 
 @with_settings(only=("data_dir",))
 def status(loaded: LoadedSettings, *, json: Annotated[bool, Parameter(help="Print as JSON.")] = False) -> int:
-    found = _look(loaded.settings)
-    print_as(found, map(printable, _lines(found)), json)
-    if found.well:
+    report = _look(loaded.settings)
+    print_as(report, map(printable, _lines(report)), json)
+    if report.well:
         return Exit.OK
-    return Exit.FAILED if found.state in ("running", "starting", "stopping") else Exit.STORE_UNREACHABLE
+    return Exit.FAILED if report.state in ("running", "starting", "stopping") else Exit.STORE_UNREACHABLE
 
 
 def _look(settings: Settings) -> Status:
     data_dir = Path(settings.data_dir)
-    told = Status(state="none", well=False, data_dir=str(data_dir))
+    report = Status(state="none", well=False, data_dir=str(data_dir))
     directory = metrics_dir(settings)
     if not in_use(data_dir):
-        told.fleet = left_over(data_dir)
-        if told.fleet is not None:
-            told.state = "killed"
-            left = [one for one in told.fleet.processes if not slot_is_free(directory, one.slot)]
-            told.problems = [f"{one.slot} (process {one.pid}) still runs" for one in left]
-        told.others = owned(directory)
-        return told
+        report.fleet = left_over(data_dir)
+        if report.fleet is not None:
+            report.state = "killed"
+            left = [one for one in report.fleet.processes if not slot_is_free(directory, one.slot)]
+            report.problems = [f"{one.slot} (process {one.pid}) still runs" for one in left]
+        report.others = owned(directory)
+        return report
     fleet, pid = read_fleet(data_dir), supervisor_of(data_dir)
     if fleet is None or fleet.pid != (pid or fleet.pid):
-        told.state, told.problems = "starting", [f"process {pid} has not started anything yet"]
-        return told
-    told.fleet = fleet
-    told.state = "stopping" if fleet.stopping else "running" if fleet.ready else "starting"
-    told.problems = [
+        report.state, report.problems = "starting", [f"process {pid} has not started anything yet"]
+        return report
+    report.fleet = fleet
+    report.state = "stopping" if fleet.stopping else "running" if fleet.ready else "starting"
+    report.problems = [
         f"{one.slot} is {'not ready' if one.pid else 'down, and is restarted'}"
         for one in fleet.processes
         if not one.ready
     ]
     if fleet.version != __version__:
-        told.problems.append(f"it is version {fleet.version}, and this command {__version__}")
-    told.ready, why = _readiness(fleet.admin_url or fleet.base_url)
+        report.problems.append(f"it is version {fleet.version}, and this command {__version__}")
+    report.ready, why = _readiness(fleet.admin_url or fleet.base_url)
     if fleet.store != redacted(settings.redis_url):  # the fleet's own Redis counts, not that of the environment
         settings = msgspec.structs.replace(settings, redis_url="")
-    told.store, store_why = asyncio.run(_store(settings))
-    told.problems += [*why, *store_why]
-    told.well = told.state == "running" and not told.problems
-    return told
+    report.store, store_why = asyncio.run(_store(settings))
+    report.problems += [*why, *store_why]
+    report.well = report.state == "running" and not report.problems
+    return report
 
 
 def _readiness(where: str) -> tuple[bool, list[str]]:
@@ -127,16 +127,17 @@ async def _store(settings: Settings) -> tuple[str, list[str]]:
         await store.close()
 
 
-def _lines(found: Status) -> Iterator[str]:
-    fleet, at = found.fleet, found.data_dir
-    if found.state == "none":
+def _lines(report: Status) -> Iterator[str]:
+    fleet, at = report.fleet, report.data_dir
+    if report.state == "none":
         yield f"no fleet runs on {at}"
-    elif found.state == "killed" and fleet is not None:
+    elif report.state == "killed" and fleet is not None:
         yield f"no fleet runs on {at}; the last one was killed (process {fleet.pid})"
     elif fleet is None:
         yield f"the fleet on {at} is starting"
     else:
-        yield f"the fleet on {at} is {found.state}: {fleet.base_url}, version {fleet.version}, since {fleet.started_at}"
+        where = f"{fleet.base_url}, version {fleet.version}, since {fleet.started_at}"
+        yield f"the fleet on {at} is {report.state}: {where}"
         if fleet.admin_url not in ("", fleet.base_url):
             yield f"operators' port: {fleet.admin_url}"
         rows: list[tuple[str, str, int | None, str]] = [("supervisor", "up", fleet.pid, "runs")]
@@ -144,10 +145,10 @@ def _lines(found: Status) -> Iterator[str]:
             (_ROLES.get(one.role, one.role), one.slot, one.pid, "ready" if one.ready else "not ready")
             for one in fleet.processes
         ]
-        rows.append(("store", fleet.store, fleet.store_pid, found.store or "does not answer"))
+        rows.append(("store", fleet.store, fleet.store_pid, report.store or "does not answer"))
         for role, slot, pid, state in rows:
             yield f"  {role:<10}  {slot:<8}  {pid or '-':>8}  {state}"
-    for problem in found.problems:
+    for problem in report.problems:
         yield f"  ! {problem}"
-    if found.others:
-        yield f"  without a fleet: {', '.join(found.others)}"
+    if report.others:
+        yield f"  without a fleet: {', '.join(report.others)}"

@@ -166,14 +166,11 @@ def _print(report: ImportReport, found: ImportSource, name: str, unnamed: bool, 
     verb = "would be " if dry_run else ""
     vanished = f"not in the source {name} any more"
     if closing:
-        vanished += f", so they {verb or 'are '}cancelled unless somebody holds them"
+        vanished += f", so they {verb or 'are '}cancelled unless an agent holds them"
     if unnamed:
         vanished += " (if this is another source than the last time, name it with --source)"
     for words, named in (
-        (
-            "left as they are, because somebody holds them",
-            [label_of(report.titles[one], one) for one in report.claimed],
-        ),
+        ("left as they are, because agents hold them", [label_of(report.titles[one], one) for one in report.claimed]),
         (vanished, [label_of(report.titles[one], one) for one in report.vanished]),
         ("refused", report.refused),
     ):

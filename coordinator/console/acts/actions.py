@@ -201,4 +201,4 @@ def _refused(result: Mapping[str, Any]) -> Iterator[str]:
     if result.get("queued") is False:
         yield str(result.get("error") or "it was released already")
     if result.get("deleted") == 0:
-        yield str(result.get("message") or "there was nothing to remove: somebody else was faster")
+        yield str(result.get("message") or "there was nothing to remove: it was removed before")

@@ -72,7 +72,7 @@ def button(
             only element is repeated, and the field in it that gets the item's id.
     """
     if refused:
-        return span(".refused")[htpy.button(type="button", disabled=True, title=refused)[text], " ", _why(refused)]
+        return _refused(text, refused)
     return htpy.button(
         type="button", class_=kind or None, data_each=each or None, **attributes(change, project, confirm)
     )[text]
@@ -81,8 +81,13 @@ def button(
 def opener(text: str, dialog_id: str, values: _Arguments = _NONE, refused: str = "") -> Node:
     """A button that opens a dialog of the page, with values of its fields by name."""
     if refused:
-        return span(".refused")[htpy.button(type="button", disabled=True, title=refused)[text], " ", _why(refused)]
+        return _refused(text, refused)
     return htpy.button(type="button", data_opens=dialog_id, data_values=_json(values) if values else None)[text]
+
+
+def _refused(text: str, why: str) -> Node:
+    locked = htpy.button(type="button", disabled=True, title=why)[text]
+    return span(".refused")[locked, " ", span(".why")[why]]
 
 
 def form_dialog(
@@ -179,10 +184,6 @@ def toolbar(name: str, found: Sequence[Node]) -> Node:
 
 def note(text: str) -> Node:
     return p(".why")[text]
-
-
-def _why(text: str) -> Node:
-    return span(".why")[text]
 
 
 def attributes(change: Change, project: str, confirm: Confirm | None = None) -> dict[str, str | None]:

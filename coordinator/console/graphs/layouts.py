@@ -65,7 +65,7 @@ class Drawn(NamedTuple):
     layout: Layout | None
     why: str = ""
     again: int = 0
-    """When to ask again, in seconds; 0: it would be in vain."""
+    """When to ask again, in seconds; 0: never, as the answer would be the same."""
 
 
 _decode = msgspec.json.Decoder(Layout).decode

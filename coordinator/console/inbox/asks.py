@@ -40,11 +40,11 @@ def facts(*rows: tuple[str, Node]) -> Node:
     return dl(".pairs")[([dt[name], dd[value]] for name, value in rows if value)]
 
 
-def value(name: str, found: Any) -> Node:
+def value(name: str, content: Any) -> Node:
     """A value as JSON, folded if it is long, cut with a count if it is very long."""
-    if found in (None, {}, [], ""):
+    if content in (None, {}, [], ""):
         return None
-    text = found if isinstance(found, str) else msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
+    text = content if isinstance(content, str) else msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
     size = f"{number(len(text))} characters" if len(text) > _FOLDED_FROM else None
     if len(text) > MOST_SHOWN:
         size = f"the first {number(MOST_SHOWN)} of {size}"
@@ -53,11 +53,11 @@ def value(name: str, found: Any) -> Node:
     ]
 
 
-def evidence(found: Sequence[Evidence]) -> Node:
+def evidence(pieces: Sequence[Evidence]) -> Node:
     """What was proved, the last one first."""
-    if not found:
+    if not pieces:
         return None
-    rows = (li[plain(one.kind), " by ", plain(one.transition), " ", ago(one.at)] for one in reversed(found))
+    rows = (li[plain(one.kind), " by ", plain(one.transition), " ", ago(one.at)] for one in reversed(pieces))
     return [h3["Evidence"], ul[rows]]
 
 
@@ -69,7 +69,7 @@ def approval(visit: Visit, one: OpenApproval) -> Iterator[Node]:
         ("queue", plain(one.queue)),
         ("goal", plain(one.goal)),
         ("guidance", plain(one.guidance)),
-        ("asked in vain", plain(", ".join(one.declined))),
+        ("asked without an answer", plain(", ".join(one.declined))),
         ("time left", left(one.deadline) if one.deadline else None),
         ("four eyes", "whoever asks must not answer" if one.distinct else None),
     )
@@ -79,11 +79,11 @@ def approval(visit: Visit, one: OpenApproval) -> Iterator[Node]:
     yield answers(visit, one.workflow, one.version, one.answers)
 
 
-def answers(visit: Visit, workflow: str, version: int, found: Sequence[AnswerChoice]) -> Node:
+def answers(visit: Visit, workflow: str, version: int, choices: Sequence[AnswerChoice]) -> Node:
     """The transitions by which people may leave a state, each with its form."""
-    if not found:
+    if not choices:
         return None
-    return [h3["Answers"], ul(".answers")[(li[_answer(visit, workflow, version, one)] for one in found)]]
+    return [h3["Answers"], ul(".answers")[(li[_answer(visit, workflow, version, one)] for one in choices)]]
 
 
 def _answer(visit: Visit, workflow: str, version: int, one: AnswerChoice) -> Node:
@@ -126,7 +126,7 @@ def gate(visit: Visit, one: WaitingGate) -> Iterator[Node]:
         ("waits since", ago(one.since)),
         ("asks", f"the role {plain(one.role)}" if one.role else "everybody who may see the flow"),
         ("time left", left(one.expires_at) if one.expires_at else None),
-        ("asked in vain", plain(", ".join(one.declined))),
+        ("asked without an answer", plain(", ".join(one.declined))),
     )
     refused = cannot(visit.viewer, "gate") or ("" if one.may_release else f"The role {one.role!r} is required.")
     change = Change("call/flows/workflow_step_ready", {"step_id": one.step}, "Released.")
@@ -171,7 +171,7 @@ def given(answer: KeptAnswer) -> Node:
     return [f"{plain(said.agent)} has answered {plain(said.checkpoint)}: ", htpy.strong[plain(way)], via]
 
 
-def _ways(visit: Visit, one: SeenSession, found: Checkpoint) -> Iterator[Node]:
+def _ways(visit: Visit, one: SeenSession, checkpoint: Checkpoint) -> Iterator[Node]:
     refused = cannot(visit.viewer, "checkpoint")
 
     def way(act: str, about: Node, **how: Any) -> Node:
@@ -180,16 +180,16 @@ def _ways(visit: Visit, one: SeenSession, found: Checkpoint) -> Iterator[Node]:
         asks = confirm("answer checkpoint", answer=act)
         return [p[about], answer_form(visit.project, change, act, refused=refused, confirm=asks)]
 
-    for choice in found.options:
+    for choice in checkpoint.options:
         effect = msgspec.to_builtins(choice.effects)
         about = [plain(choice.description) if choice.description else None, " ",
-                 "the default. " if choice.id == found.default_option else None,
+                 "the default. " if choice.id == checkpoint.default_option else None,
                  [" effect: ", htpy.code[plain(msgspec.json.encode(effect).decode())]] if effect else None]  # fmt: skip
         yield way(plain(choice.label), about, option_id=choice.id)
-    if found.condition:
+    if checkpoint.condition:
         yield way("Its condition does not hold", "Goes on without an answer.", condition_not_met=True)
-    if found.default_option and found.auto_advance_ms and not found.blocking:
-        seconds = found.auto_advance_ms / 1000
+    if checkpoint.default_option and checkpoint.auto_advance_ms and not checkpoint.blocking:
+        seconds = checkpoint.auto_advance_ms / 1000
         yield p(".dim")[f"Agents may take the default after {seconds:g} s."]
 
 
@@ -229,6 +229,6 @@ def question(visit: Visit, item: str, title: str, notes: Sequence[Any], gone_on:
 
 def _note(visit: Visit, key: str, note: Any) -> Node:
     actor = getattr(note, "actor", None)
-    who = agent_link(visit.project, actor.id) if actor else "somebody"
+    who = agent_link(visit.project, actor.id) if actor else "someone unnamed"
     when = ago(instant(note.modified_at, "modifiedAt"))
     return div(".said")[p(".dim")[key, " by ", who, ", ", when], pre(".value")[plain(note.body or "")]]

@@ -71,8 +71,8 @@ async def _load(visit: Visit) -> Rows:
     if not rows:
         raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such item")
     large = rows[0].children > 0 and await visit.read(is_large_tree, inner)
-    shown = _actions(visit, rows[0], full, context, now, large)
-    return Rows([Row(f"action:{name}", content) for name, content in shown])
+    actions = _actions(visit, rows[0], full, context, now, large)
+    return Rows([Row(f"action:{name}", content) for name, content in actions])
 
 
 ACTIONS = Region(_load, ("items",), htpy.li, personal=True)

@@ -45,12 +45,11 @@ def state_of(item: TreeNode, now: int, sees: bool) -> ItemState:
 
 def drawn(visit: Visit, item: TreeNode, now: int, classes: str = "", more: str = "") -> GraphNode:
     """An item as a node; ``more`` is said after its state."""
-    told = state_of(item, now, visit.viewer.sees_holders)
-    key, word = dashed(item.id), f"{told.word}, {more}" if more else told.word
-    ready = " ready" * (told.word == "ready")
-    return GraphNode(
-        f"item:{key}", item.title, told.icon, told.tone, word, path_of("item", visit.project, key), classes + ready
-    )
+    standing = state_of(item, now, visit.viewer.sees_holders)
+    key, word = dashed(item.id), f"{standing.word}, {more}" if more else standing.word
+    classes += " ready" * (standing.word == "ready")
+    path = path_of("item", visit.project, key)
+    return GraphNode(f"item:{key}", item.title, standing.icon, standing.tone, word, path, classes)
 
 
 class _Shown(NamedTuple):
@@ -62,32 +61,32 @@ class _Shown(NamedTuple):
 async def _shown(visit: Visit) -> _Shown:
     async def make() -> _Shown:
         item: str = (await visit.tool("items", "query_items", {"operation": "get", "id": visit.id})).id.replace("-", "")
-        found = await visit.read(read_neighbourhood, item)
-        edges = sorted(GraphEdge(edge.blocker, edge.blocked) for edge in found.edges)
+        neighbourhood = await visit.read(read_neighbourhood, item)
+        edges = sorted(GraphEdge(edge.blocker, edge.blocked) for edge in neighbourhood.edges)
         if not edges:
-            return _Shown(found, [], Drawn(None))
-        return _Shown(found, edges, await visit.layouts.drawn(structure(len(found.nodes), edges)))
+            return _Shown(neighbourhood, [], Drawn(None))
+        return _Shown(neighbourhood, edges, await visit.layouts.drawn(structure(len(neighbourhood.nodes), edges)))
 
     key = "neighbours", visit.project, visit.id, visit.viewer.reads("items"), visit.at
     return await visit.reads.shared(key, make)
 
 
 async def _rows(visit: Visit) -> Rows:
-    shown = await _shown(visit)
-    head = _about(visit, shown)
-    if shown.drawn.layout is None:
-        return Rows([], head=head, again=shown.drawn.again)
+    graph = await _shown(visit)
+    head = _about(visit, graph)
+    if graph.drawn.layout is None:
+        return Rows([], head=head, again=graph.drawn.again)
     nodes = [
-        drawn(visit, node, shown.found.now, "here first" * (place == 0)) for place, node in enumerate(shown.found.nodes)
+        drawn(visit, node, graph.found.now, "here first" * (place == 0)) for place, node in enumerate(graph.found.nodes)
     ]
-    return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, ()), head=head)
+    return Rows(await to_thread(graph_rows, graph.drawn.layout, nodes, graph.edges, ()), head=head)
 
 
-def _about(visit: Visit, shown: _Shown) -> Node:
-    item = shown.found.nodes[0]
+def _about(visit: Visit, graph: _Shown) -> Node:
+    item = graph.found.nodes[0]
     return [
-        f"{MAX_SIDE} on each side are drawn. " if max(shown.found.blockers, shown.found.blocked) > MAX_SIDE else None,
-        f"{shown.drawn.why} " if shown.drawn.why and not shown.drawn.again else None,
+        f"{MAX_SIDE} on each side are drawn. " if max(graph.found.blockers, graph.found.blocked) > MAX_SIDE else None,
+        f"{graph.drawn.why} " if graph.drawn.why and not graph.drawn.again else None,
         htpy.a(href=path_of("tree", visit.project, dashed(item.id)))["Graph of what is below it"],
         [", ", htpy.a(href=path_of("tree", visit.project, dashed(item.parent)))["of its parent"]]
         if isinstance(item.parent, str)
@@ -101,6 +100,6 @@ NEIGHBOURS = Region(_rows, ("items",), htpy.g)
 
 async def neighbours_element(visit: Visit, name: str, rendered: Mapping[str, Rendered]) -> Node:
     """What the item waits for and what waits for it, one step both ways, as a graph, with the way to the whole."""
-    shown = await _shown(visit)
+    graph = await _shown(visit)
     about = region_head(name, rendered)
-    return graph_element(visit, name, rendered, shown.drawn.layout, "Neighbours", about)
+    return graph_element(visit, name, rendered, graph.drawn.layout, "Neighbours", about)

@@ -22,31 +22,31 @@ async def texts(visit: Visit) -> Rows:
     """The texts of an item as rows of a region. All together have 60,000 characters; of longer ones it says so."""
     asked_for = visit.query.get("notes", "")
     offset = int(asked_for) if _OFFSET.fullmatch(asked_for) else 0
-    given = {"itemId": visit.id, "include": ["item", "notes"], "offset": offset}
-    found: FullContextResult = await visit.tool("items", "get_context", given)
+    arguments = {"itemId": visit.id, "include": ["item", "notes"], "offset": offset}
+    context: FullContextResult = await visit.tool("items", "get_context", arguments)
     room = _Room()
-    shown = [Row(f"text:{found.item.id}", content)] if (content := await _own(found.item, room)) else []
-    notes = {note.key: note for note in found.notes or []}
-    schema = {note.key: note for note in found.schema}
+    rows = [Row(f"text:{context.item.id}", content)] if (content := await _own(context.item, room)) else []
+    notes = {note.key: note for note in context.notes or []}
+    schema = {note.key: note for note in context.schema}
     for phase in PHASES:
-        here = [note for note in found.schema if note.role == phase]
+        here = [note for note in context.schema if note.role == phase]
         written = [note for note in notes.values() if note.role == phase]
         if here or written:
-            shown.append(Row(f"phase:{phase}", _phase(phase, here), "phase"))
+            rows.append(Row(f"phase:{phase}", _phase(phase, here), "phase"))
         for note in written:
-            act = _act(visit, found.item, note, notes.keys())
-            shown.append(Row(f"note:{note.id}", await _note(note, schema.get(note.key), room, act), "written"))
+            act = _act(visit, context.item, note, notes.keys())
+            rows.append(Row(f"note:{note.id}", await _note(note, schema.get(note.key), room, act), "written"))
         lacking = [note for note in here if not note.filled and (note.required or note.key not in notes)]
         for lack in lacking:
-            act = None if lack.key in notes else note_opener(visit, found.item.id, lack.key, lack.role, None)
-            shown.append(Row(f"lacks:{lack.key}", _lacking(lack, act), "written"))
-    if found.notes_total:
-        told = f"These are {len(notes)} of {number(found.notes_total)} notes, oldest first. "
-        further = str(found.next_offset) if found.notes_left else None
+            act = None if lack.key in notes else note_opener(visit, context.item.id, lack.key, lack.role, None)
+            rows.append(Row(f"lacks:{lack.key}", _lacking(lack, act), "written"))
+    if context.notes_total:
+        remark = f"These are {len(notes)} of {number(context.notes_total)} notes, oldest first. "
+        further = str(context.next_offset) if context.notes_left else None
         links = [a(href=visit.url(notes=further))["further notes"] if further else None, " ",
                  a(href=visit.url(notes=None))["the first notes"] if offset else None]  # fmt: skip
-        shown.append(Row("note:more", [told, *links], "written"))
-    return Rows(shown)
+        rows.append(Row("note:more", [remark, *links], "written"))
+    return Rows(rows)
 
 
 class _Room:
@@ -63,14 +63,14 @@ class _Room:
 
 async def _own(item: IncludedItem, room: _Room) -> Node:
     sizes = item.sizes or {}
-    found: list[Node] = [await room.show(text) for text in (item.summary, item.description) if text]
-    found = [h2["Description"], *found] if found else []
+    parts: list[Node] = [await room.show(text) for text in (item.summary, item.description) if text]
+    parts = [h2["Description"], *parts] if parts else []
     folded = {name: getattr(item, name) for name in ("metadata", "properties")}
-    found += [details[summary[name], pre[plain(text)]] for name, text in folded.items() if text]
+    parts += [details[summary[name], pre[plain(text)]] for name, text in folded.items() if text]
     if sizes:
         whole = ", ".join(f"{name} has {number(size)} bytes" for name, size in sizes.items())
-        found.append(div(".dim")[f"Only the beginning is shown: {whole}."])
-    return found
+        parts.append(div(".dim")[f"Only the beginning is shown: {whole}."])
+    return parts
 
 
 def _phase(phase: str, expected: list[SchemaNote]) -> Node:

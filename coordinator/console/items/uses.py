@@ -53,7 +53,7 @@ def _stopped(project: str, item: ItemRow, obstacle: Obstacle) -> Iterator[Node]:
     if not told or item.recurs:  # a template is offered to nobody anyway
         return
     yield (
-        chip("held back", "trouble", "nobody gets it")
+        chip("held back", "trouble", "no agent gets it")
         if is_kept(item, obstacle)
         else chip("stop", "trouble", "renewals of the claim tell its agent to finish or to release it")
     )
@@ -92,7 +92,7 @@ def _usage(item: ItemRow) -> Iterator[Node]:
     for share in shares_of(shown_limits(item.budget), both):
         text = f"budget: {share_text(share)}"
         yield span(".budget")[
-            bar(share), " ", text, [" ", chip("spent", "trouble", "nobody claims it or anything below it")]
+            bar(share), " ", text, [" ", chip("spent", "trouble", "no agent can claim it or anything below it")]
             if share.percent >= 100 else None,
         ]  # fmt: skip
 

@@ -162,8 +162,8 @@ async def _of_items(visit: Visit) -> tuple[list[Spent], bool]:
     cursor, ids = await reads.admitted(project, lambda: reads.store.command("SSCAN", key, "0", "COUNT", MOST))
     if not ids:
         return [], False
-    shown = sorted(one.decode() for one in ids)[:MOST]
-    _, rows = await reads.admitted(project, lambda: rows_by_ids(reads.store, project, shown))
+    first = sorted(one.decode() for one in ids)[:MOST]
+    _, rows = await reads.admitted(project, lambda: rows_by_ids(reads.store, project, first))
     found = list[Spent]()
     for row in rows:
         share = share_of(shown_limits(row.budget), stored_sum(row.usage, row.used_below))
@@ -185,6 +185,6 @@ def raising(one: Spent) -> str:
     return f"budgets.{where}.{'day' if one.today else 'total'}"
 
 
-def counted(found: Held) -> str:
+def counted(held: Held) -> str:
     """How many spent budgets there are."""
-    return number(len(found.spent), found.more)
+    return number(len(held.spent), held.more)

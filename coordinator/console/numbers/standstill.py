@@ -66,13 +66,13 @@ def standstill(
             text = f"Items are ready, and no agent asks for one. Others are held back: {held.words}."
         if state.claims:
             minutes = unseen_ms // 60_000
-            text = f"{offered:,} items are ready, and nobody was heard of for {minutes} min: agents may be dead."
+            text = f"{offered:,} items are ready, and no agent was heard of for {minutes} min: agents may be dead."
         return Standstill("no agents", text, "connect an agent, or start one: fleet run")
     stuck = state.waiting + state.roles[4]
     if offered and not held.offered and held.words and not state.claims:
         return Standstill("held back", f"Nothing is offered: {held.words}.", "open the board, and what waits there")
     if not offered and not state.claims and stuck:
-        why = held.words or "by others, by a back-off, or as somebody has set them"
+        why = held.words or "by others, by a back-off, or as they were set"
         text = f"All {stuck:,} open items are blocked: {why}."
         return Standstill("all blocked", text, "open the blocked ones, and release the first")
     if not offered and state.claims and state.now - state.changed > QUIET_MS:

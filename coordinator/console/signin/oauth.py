@@ -110,13 +110,7 @@ class OAuthClient:
         return urlsplit(self._issuer).netloc
 
     async def begin(self, head: Mapping[bytes, bytes], after: str) -> BegunSignIn:
-        """Begins an attempt.
-
-        Args:
-        Raises:
-            Failed: the authorization server cannot be used now.
-            ToolFailure: the store does not answer.
-        """
+        """Begins an attempt. Raises Failed: the authorization server cannot be used now."""
         metadata = await self._found()
         state, verifier, nonce = (secrets.token_urlsafe(32) for _ in range(3))
         ends = int((self._authenticator.now() + ATTEMPT_SECONDS) * 1000)

@@ -88,9 +88,6 @@ class Sessions:
 
         Args:
             lasting: whether the session outlives a JWT, because an authorization server knows the person.
-
-        Raises:
-            ToolFailure: it cannot be checked now.
         """
         grant = await self._grant(token)
         if grant is None:

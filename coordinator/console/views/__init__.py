@@ -37,15 +37,6 @@ NAVIGATION: tuple[tuple[View, str], ...] = (
     (projects.VIEW, "p"),
 )
 """The pages that the navigation lists, each with the key that leads there after ``g``."""
-_OTHERS = (
-    claims.VIEW,
-    find.view(NAVIGATION),
-    flow.VIEW,
-    instance.VIEW,
-    item.VIEW,
-    needs.VIEW,
-    session.VIEW,
-    tree.VIEW,
-)
+_OTHERS = (claims.VIEW, find.view(NAVIGATION), flow.VIEW, instance.VIEW, item.VIEW, needs.VIEW, session.VIEW, tree.VIEW)
 VIEWS: dict[str, View] = {view.name: view for view in (*(view for view, _ in NAVIGATION), *_OTHERS)}
 """By name."""

@@ -40,31 +40,31 @@ _EMPTY: dict[AgentList, str] = {
 
 
 def _list(visit: Visit) -> AgentList:
-    given = visit.query.get("list", "")
-    return cast(AgentList, given) if given in _LISTS else "seen"
+    name = visit.query.get("list", "")
+    return cast(AgentList, name) if name in _LISTS else "seen"
 
 
 async def _agents(visit: Visit) -> Rows:
-    found = await visit.read(list_agents, _list(visit), visit.query.get("agent", "").strip(), visit.offset)
+    agents = await visit.read(list_agents, _list(visit), visit.query.get("agent", "").strip(), visit.offset)
     why = await held(visit)
-    shown = [
-        Row(f"agent:{one.id}", list(_cells(visit, one, item, _used(visit, one, entry or "", found.now), why)))
-        for one, item, entry in zip(found.agents, found.items, found.used, strict=True)
+    rows = [
+        Row(f"agent:{one.id}", list(_cells(visit, one, item, _used(visit, one, entry or "", agents.now), why)))
+        for one, item, entry in zip(agents.agents, agents.items, agents.used, strict=True)
     ]
-    counts = f"{number(found.known)} agents, {number(found.holding)} live claims, {number(found.waiting)} waiting"
+    counts = f"{number(agents.known)} agents, {number(agents.holding)} live claims, {number(agents.waiting)} waiting"
     nothing = span(".chip.warning")[f"Nothing is offered: {why.words}"] if why.words and not why.offered else None
-    head = [span(".dim")[counts], nothing, pager(visit, len(shown), found.total, found.more)]
-    return Rows(shown, found.total, visit.offset, found.more, head)
+    head = [span(".dim")[counts], nothing, pager(visit, len(rows), agents.total, agents.more)]
+    return Rows(rows, agents.total, visit.offset, agents.more, head)
 
 
 def _used(visit: Visit, agent: Agent, entry: str, now: int) -> Node:
     """What it has used today, and how much of its budgets is spent; nothing if it has neither."""
     total, today = agent_sums(entry, now) if entry else (UNSET, UNSET)
-    found = budget_of_agent(visit.reads.config.budgets, agent.id)
+    _, periods = budget_of_agent(visit.reads.config.budgets, agent.id) or ("", None)
     text = used(today) if today else ""
-    shares = [(share_of(found[1].day, today), "of today"), (share_of(found[1].total, total), "in all")] if found else []
-    told = [[share_chip(share), f" {when} "] for share, when in shares if share is not None and share.used]
-    return div(".dim")[f"used {text} today " if text else None, told] if text or told else None
+    shares = [(share_of(periods.day, today), "of today"), (share_of(periods.total, total), "in all")] if periods else []
+    parts = [[share_chip(share), f" {when} "] for share, when in shares if share is not None and share.used]
+    return div(".dim")[f"used {text} today " if text else None, parts] if text or parts else None
 
 
 def _cells(visit: Visit, agent: Agent, item: ItemRow | Literal[False], used_now: Node, why: Held) -> Iterator[Node]:

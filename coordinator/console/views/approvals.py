@@ -59,26 +59,26 @@ async def _open(visit: Visit) -> Rows:
         after = ""
     begins = {kind: after for kind in kinds if after}
     caller, decisions = visit.viewer.caller, visit.reads.decisions
-    found = await visit.read(read_inbox, decisions, caller, kinds=kinds, after=begins, limit=_PAGE)
-    rows = [Row(f"{one.kind}:{one.id}", _line(visit, one)) for one in found.rows]
-    return Rows([*rows, *(Row(f"more:{kind}", _more(visit, kind, found.next[kind])) for kind in found.next)])
+    inbox = await visit.read(read_inbox, decisions, caller, kinds=kinds, after=begins, limit=_PAGE)
+    rows = [Row(f"{one.kind}:{one.id}", _line(visit, one)) for one in inbox.rows]
+    return Rows([*rows, *(Row(f"more:{kind}", _more(visit, kind, inbox.next[kind])) for kind in inbox.next)])
 
 
-def _line(visit: Visit, one: Waiting) -> Node:
-    shown = _shown(one)
-    current = "true" if visit.query.get("show") == shown else None
-    refusal = one.refusal if visit.viewer.is_person else ""
+def _line(visit: Visit, waiting: Waiting) -> Node:
+    key = _shown(waiting)
+    current = "true" if visit.query.get("show") == key else None
+    refusal = waiting.refusal if visit.viewer.is_person else ""
     return [
-        a(href=visit.url(show=shown), aria_current=current)[plain(_title(one)) or one.id],
-        span(".chip")[one.kind],
-        code(".id")[_told_apart(one)],
+        a(href=visit.url(show=key), aria_current=current)[plain(_title(waiting)) or waiting.id],
+        span(".chip")[waiting.kind],
+        code(".id")[_told_apart(waiting)],
         span(".dim")[
-            f"{plain(one.asked_by)} asks " if one.asked_by else None,
-            f"{plain(one.whom)}, " if one.whom else None,
-            ago(one.since),
+            f"{plain(waiting.asked_by)} asks " if waiting.asked_by else None,
+            f"{plain(waiting.whom)}, " if waiting.whom else None,
+            ago(waiting.since),
         ],
         span(".why.dim")[refusal] if refusal else None,
-        span(".about.dim")[plain(_about(one))],
+        span(".about.dim")[plain(_about(waiting))],
     ]
 
 
@@ -101,8 +101,8 @@ def _about(one: Waiting) -> str:
     if isinstance(detail, SessionRow):
         text = f"{detail.workflow}, {detail.activity}"
     elif isinstance(detail, OpenApproval):
-        given = (f"{name}: {found}" for name, found in detail.input.items() if isinstance(found, (str, int, float)))
-        text = "; ".join((*given, detail.goal) if detail.goal else given)
+        inputs = (f"{name}: {value}" for name, value in detail.input.items() if isinstance(value, (str, int, float)))
+        text = "; ".join((*inputs, detail.goal) if detail.goal else inputs)
     else:
         text = f"step {detail.place} of {detail.steps}" if isinstance(detail, WaitingGate) else detail.text
     return _short(text)
@@ -120,8 +120,8 @@ def _more(visit: Visit, kind: Kind, after: str) -> Node:
 async def _budgets(visit: Visit) -> Rows:
     if not visit.viewer.reads("items") or visit.query.get("kind"):
         return Rows([])
-    found, more = await spent_budgets(visit)
-    rows = [Row(f"budget:{one.of}:{one.name}", _budget(visit, one)) for one in found]
+    budgets, more = await spent_budgets(visit)
+    rows = [Row(f"budget:{one.of}:{one.name}", _budget(visit, one)) for one in budgets]
     if more:
         rows.append(Row("more:budgets", ["Of further items, see ", a(href=path_of("usage", visit.project))["Usage"]]))
     return Rows(rows)
@@ -139,7 +139,7 @@ def _budget(visit: Visit, one: Spent) -> Node:
         act = None if refusal(visit.viewer, "items") else opener
     return [
         a(href=where)[sentence(f"{whose(one)} is spent").removesuffix(".")],
-        chip("budget spent", "trouble", "nobody gets what is under it"),
+        chip("budget spent", "trouble", "no agent gets what is under it"),
         span(".dim")[one.text],
         act,
     ]
@@ -162,10 +162,10 @@ async def _shown_one(visit: Visit) -> Rows:
 
 async def _approval(visit: Visit, id: str) -> tuple[str, Node]:
     who = Principal.of(visit.viewer.caller)
-    found = await visit.reads.admitted(visit.project, lambda: visit.reads.decisions.approval(visit.project, id, who))
-    if found is None:
+    approval = await visit.reads.admitted(visit.project, lambda: visit.reads.decisions.approval(visit.project, id, who))
+    if approval is None:
         raise ToolFailure("RESOURCE_NOT_FOUND", f"There is no approval {id[:80]}: its instance was deleted.")
-    done, waiting = found
+    done, waiting = approval
     if waiting is not None:
         return f"{plain(waiting.title or waiting.definition)}: approval", list(asks.approval(visit, waiting))
     return f"{plain(done.definition)}: {done.status}", _answered(visit, id, done)
@@ -192,17 +192,17 @@ async def _gate(visit: Visit, id: str) -> tuple[str, Node]:
     if not (flow and step):
         raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such gate.")
     page = await visit.read(waiting_gates, visit.viewer.caller, limit=MOST_GATES)
-    waiting = next((one for one in page.rows if one.step == step), None)
+    waiting = next((gate for gate in page.rows if gate.step == step), None)
     if waiting is not None:
         return f"{plain(waiting.flow_name)}: gate {plain(waiting.name)}", list(asks.gate(visit, waiting))
-    found = await visit.tool("flows", "workflow_get", {"id": flow, "step": step})
-    one = next(iter(found.steps), None)
-    if one is None:
+    workflow = await visit.tool("flows", "workflow_get", {"id": flow, "step": step})
+    gate = next(iter(workflow.steps), None)
+    if gate is None:
         raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such gate.")
-    said = f"{plain(one.approved_by)} has released it" if one.approved_by else f"It is {one.status}"
-    when: Node = [", ", ago(one.completed_at)] if one.completed_at else None
+    said = f"{plain(gate.approved_by)} has released it" if gate.approved_by else f"It is {gate.status}"
+    when: Node = [", ", ago(gate.completed_at)] if gate.completed_at else None
     to_flow = p[a(href=path_of("flow", visit.project, str(flow)))[f"flow {flow}"]]
-    return f"{plain(found.name)}: gate {plain(one.name)}", [p(".answered")[said, when], to_flow]
+    return f"{plain(workflow.name)}: gate {plain(gate.name)}", [p(".answered")[said, when], to_flow]
 
 
 async def _checkpoint(visit: Visit, id: str) -> tuple[str, Node]:
@@ -238,17 +238,17 @@ async def _answers(visit: Visit) -> Rows:
     if not kinds:
         return Rows([])
     caller, decisions, after = visit.viewer.caller, visit.reads.decisions, visit.query.get("before", "")
-    found = await visit.read(read_history, decisions, caller, kinds=kinds, after=after, limit=_PAGE)
-    rows = [Row(f"{one.kind}:{one.position}", list(_past(visit, one))) for one in found.rows]
-    more = [a(href=visit.url(before=found.next))["earlier answers"]]
-    return Rows([*rows, Row("more:answered", more)] if found.next else rows)
+    history = await visit.read(read_history, decisions, caller, kinds=kinds, after=after, limit=_PAGE)
+    rows = [Row(f"{one.kind}:{one.position}", list(_past(visit, one))) for one in history.rows]
+    more = [a(href=visit.url(before=history.next))["earlier answers"]]
+    return Rows([*rows, Row("more:answered", more)] if history.next else rows)
 
 
-def _past(visit: Visit, one: PastAnswer) -> Iterator[Node]:
-    yield a(href=visit.url(show=f"{one.kind}:{one.id}"))[plain(one.title)]
-    yield span(".chip")[one.kind]
-    yield span[plain(one.by) or "nobody", ": ", htpy.strong[plain(_short(one.what))]]
-    yield span(".dim")[f"asked by {plain(one.asked_by)}, " if one.asked_by else None, ago(one.at)]
+def _past(visit: Visit, answer: PastAnswer) -> Iterator[Node]:
+    yield a(href=visit.url(show=f"{answer.kind}:{answer.id}"))[plain(answer.title)]
+    yield span(".chip")[answer.kind]
+    yield span[plain(answer.by) or "nobody", ": ", htpy.strong[plain(_short(answer.what))]]
+    yield span(".dim")[f"asked by {plain(answer.asked_by)}, " if answer.asked_by else None, ago(answer.at)]
 
 
 async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:

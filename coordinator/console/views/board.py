@@ -43,19 +43,19 @@ async def _wanted(visit: Visit) -> Wanted | str:
 
 
 async def _read(visit: Visit) -> Wanted:
-    given = {name: visit.query.get(name, "").strip() for name in _FILTERS}
+    filters = {name: visit.query.get(name, "").strip() for name in _FILTERS}
     if not visit.viewer.sees_holders:
-        given["holder"] = ""
-    below = given["below"]
+        filters["holder"] = ""
+    below = filters["below"]
     if below:
-        found = partial(visit.tool, "items", "get_context", {"itemId": below})
-        context = await visit.reads.shared(("below", visit.project, below, visit.at), found)  # by all columns
+        read = partial(visit.tool, "items", "get_context", {"itemId": below})
+        context = await visit.reads.shared(("below", visit.project, below, visit.at), read)  # by all columns
         below = context.item.id.replace("-", "")
-    tags = ",".join(filter(None, map(str.strip, given["tags"].split(","))))
-    text = given["text"] if len(given["text"]) >= LEAST_LETTERS else ""
+    tags = ",".join(filter(None, map(str.strip, filters["tags"].split(","))))
+    text = filters["text"] if len(filters["text"]) >= LEAST_LETTERS else ""
     return Wanted(
-        tags=tags, type=given["type"], priority=given["priority"], state=given["state"],
-        holder=given["holder"], ancestor=below, text=text,
+        tags=tags, type=filters["type"], priority=filters["priority"], state=filters["state"],
+        holder=filters["holder"], ancestor=below, text=text,
     )  # fmt: skip
 
 
@@ -94,14 +94,14 @@ async def _found(visit: Visit, wanted: Wanted, name: str) -> Rows:
     """A column of what a search has found."""
     only = visit.query.get("role", "")
     hits = await search(visit, wanted._replace(role=only))
-    found = [row for row in hits.rows if ROLE_NAMES[row.role] == name]
+    matching = [row for row in hits.rows if ROLE_NAMES[row.role] == name]
     if wanted.state == "available":
-        found = [row for row in found if not row.spent]
+        matching = [row for row in matching if not row.spent]
     of = hits.roles[ROLE_CODES[name]]
-    head = f"{len(found)} of first {len(hits.rows)}" if hits.more else f"{len(found)} of {number(of)}"
-    offset = min(visit.offset, max(0, len(found) - WINDOW))
-    shown = await cards(visit, found[offset : offset + WINDOW])
-    return Rows(shown, len(found), offset, hits.more, head, KEPT_SECONDS)
+    head = f"{len(matching)} of first {len(hits.rows)}" if hits.more else f"{len(matching)} of {number(of)}"
+    offset = min(visit.offset, max(0, len(matching) - WINDOW))
+    rows = await cards(visit, matching[offset : offset + WINDOW])
+    return Rows(rows, len(matching), offset, hits.more, head, KEPT_SECONDS)
 
 
 async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
@@ -142,7 +142,7 @@ def _section(visit: Visit, regions: Mapping[str, Rendered], name: str, filtered:
 
 
 def _filters(visit: Visit, filtered: bool) -> Node:
-    given = visit.query.get
+    parameter = visit.query.get
     return [
         form(".filters", method="get", action=visit.path, data_search="text", role="search")[
             _field(
@@ -161,11 +161,11 @@ def _filters(visit: Visit, filtered: bool) -> Node:
             _field(visit, "holder", "held by", placeholder="agent") if visit.viewer.sees_holders else None,
             _field(visit, "below", "below", placeholder="id of an item"),
             button(type="submit")["Filter"],
-            a(".button", href=visit.path)["Show all"] if filtered or given("role") else None,
+            a(".button", href=visit.path)["Show all"] if filtered or parameter("role") else None,
             new_item(visit),
         ],
         p(".hint")[f"A text has at least {LEAST_LETTERS} letters; this one is left out."]
-        if 0 < len(given("text", "").strip()) < LEAST_LETTERS
+        if 0 < len(parameter("text", "").strip()) < LEAST_LETTERS
         else None,
     ]
 

@@ -43,7 +43,7 @@ _MEANING = {
     "expiring": "Live claims that end within a minute, unless their agents renew them.",
     "stalled": "Live claims without a sign of life for half their time: their agents may have died.",
     "abandoned": "Items that an agent has left in the middle; the next agent takes them over.",
-    "quarantined": "Items that failed too often, or are hopeless. Nobody gets them until somebody resumes them.",
+    "quarantined": "Items that failed too often, or are hopeless. No agent gets them until they are resumed.",
     "retries": "Items that wait after a failed attempt, the one that is offered again first.",
     "postponed": "Items that are not ready before a time, the next one first.",
     "due": "Open items that are to be done by a time, the one that is due first, or overdue for longest, at the top.",

@@ -92,33 +92,33 @@ def _briefly(condition: str) -> str:
 
 
 async def _graph(visit: Visit) -> Rows:
-    shown = await _shown(visit)
-    if shown.drawn.layout is None:
-        return Rows([], again=shown.drawn.again)
-    flow, steps = shown.progress.spec.flow, shown.progress.steps
+    graph = await _shown(visit)
+    if graph.drawn.layout is None:
+        return Rows([], again=graph.drawn.again)
+    flow, steps = graph.progress.spec.flow, graph.progress.steps
     nodes = []
     for place, (key, step) in enumerate(flow.items()):
-        told = shown.state_of(key)
+        status = graph.state_of(key)
         record = steps.get(key)
         again = f", attempt {record.attempt}" if record is not None and record.attempt > 1 else ""
-        shape, tone = _STATES[told]
-        first = "first" if told in _NOW else ""
-        nodes.append(GraphNode(f"step:{place}", step.name, shape, tone, told + again, f"#s{place}", first))
+        shape, tone = _STATES[status]
+        first = "first" if status in _NOW else ""
+        nodes.append(GraphNode(f"step:{place}", step.name, shape, tone, status + again, f"#s{place}", first))
     keys = list(flow)
     over = {key for key, record in steps.items() if record.status in ("done", "failed")}
     taken = {
-        (edge.source, edge.target) for edge in shown.edges if keys[edge.source] in over and keys[edge.target] in steps
+        (edge.source, edge.target) for edge in graph.edges if keys[edge.source] in over and keys[edge.target] in steps
     }
-    return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, taken))
+    return Rows(await to_thread(graph_rows, graph.drawn.layout, nodes, graph.edges, taken))
 
 
 async def _steps(visit: Visit) -> Rows:
-    shown = await _shown(visit)
+    graph = await _shown(visit)
     whole = await _whole(visit, flow_id(visit.query.get("step", "")))
 
     def rows() -> Iterator[Row]:
-        for place, (key, step) in enumerate(shown.progress.spec.flow.items()):
-            cells = _cells(visit, place, step, shown.progress.steps.get(key), shown.state_of(key), whole)
+        for place, (key, step) in enumerate(graph.progress.spec.flow.items()):
+            cells = _cells(visit, place, step, graph.progress.steps.get(key), graph.state_of(key), whole)
             yield Row(f"step:{place}", htpy.fragment[cells].__html__(), "", {"id": f"s{place}"})
 
     return Rows(await to_thread(list, rows()))  # 200 at once are much
@@ -128,22 +128,22 @@ async def _whole(visit: Visit, step: int) -> StepRecord | None:
     """The one step that the viewer wants to see with its whole result."""
     if not step:
         return None
-    found = await visit.reads.admitted(
+    progress = await visit.reads.admitted(
         visit.project, lambda: FlowReads(visit.reads.store).get(visit.project, flow_id(visit.id), step)
     )
-    return found.steps[0] if found is not None and found.steps else None
+    return progress.steps[0] if progress is not None and progress.steps else None
 
 
 def _cells(
-    visit: Visit, place: int, step: Step, record: StepRecord | None, told: str, whole: StepRecord | None
+    visit: Visit, place: int, step: Step, record: StepRecord | None, status: str, whole: StepRecord | None
 ) -> Node:
-    shape, tone = _STATES[told]
+    shape, tone = _STATES[status]
     most = step.retry.max_attempts if step.retry is not None else 1
-    given = {name: value for name, value in as_given(step).items() if name != "name"}
+    definition = {name: value for name, value in as_given(step).items() if name != "name"}
     return [
         td[plain(step.name), [" ", whole_id(str(record.id))] if record is not None else None],
         td[
-            state(tone, shape, told),
+            state(tone, shape, status),
             _aside(step, record),
             [" ", step_button(visit, step, record)] if record is not None else None,
         ],
@@ -152,7 +152,7 @@ def _cells(
         td[ago(record.started_at) if record is not None and record.started_at else None],
         td(".number")[_took(record)],
         td[
-            _folded("definition", msgspec.json.encode(given).decode()),
+            _folded("definition", msgspec.json.encode(definition).decode()),
             _result(visit, place, record, whole) if record is not None else None,
         ],
     ]
@@ -190,20 +190,20 @@ def _result(visit: Visit, place: int, record: StepRecord, whole: StepRecord | No
 
 def _folded(name: str, json: str, unfolded: bool = False) -> Node:
     """JSON, folded shut and cut. Of one that was cut when it was recorded, the beginning."""
-    told = name
+    heading = name
     if (cut := recorded_cut(json)) is not None:
         json = cut.beginning[:MOST_SHOWN]
-        told += f": first {number(len(json))} characters of {number(cut.bytes)} bytes"
+        heading += f": first {number(len(json))} characters of {number(cut.bytes)} bytes"
     elif len(json) > MOST_SHOWN:
-        told += f": first {number(MOST_SHOWN)} of {number(len(json))} characters"
+        heading += f": first {number(MOST_SHOWN)} of {number(len(json))} characters"
     else:
         json = indented(json)
-    return details(open=unfolded)[summary[told], pre(tabindex="0")[plain(json[:MOST_SHOWN])]]
+    return details(open=unfolded)[summary[heading], pre(tabindex="0")[plain(json[:MOST_SHOWN])]]
 
 
 async def _state(visit: Visit) -> Rows:
-    shown = await _shown(visit)
-    progress = shown.progress
+    graph = await _shown(visit)
+    progress = graph.progress
     row, steps = progress.row, progress.steps.values()
     ended = sum(step.status in ("done", "failed", "cancelled") for step in steps)
     over = row.completed_at or row.cancelled_at
@@ -216,9 +216,9 @@ async def _state(visit: Visit) -> Rows:
         span["ended ", ago(over), f" by {plain(row.cancelled_by)}" if row.cancelled_by else None] if over else None,
         a(href=path_of("flow", visit.project, row.parent))[f"for workflow {row.parent}"] if row.parent else None,
         p(".reason")[plain(row.error)] if row.error else None,
-        span(".dim")[shown.drawn.why] if shown.drawn.why else None,
+        span(".dim")[graph.drawn.why] if graph.drawn.why else None,
     ]
-    return Rows([Row(f"flow:{row.id}", content)], again=shown.drawn.again)
+    return Rows([Row(f"flow:{row.id}", content)], again=graph.drawn.again)
 
 
 async def _actions(visit: Visit) -> Rows:
@@ -228,11 +228,11 @@ async def _actions(visit: Visit) -> Rows:
 
 
 async def _events(visit: Visit) -> Rows:
-    shown = await _shown(visit)
-    found, complete = await visit.read(read_events, shown.progress)
-    flow = shown.progress.spec.flow
+    graph = await _shown(visit)
+    events, complete = await visit.read(read_events, graph.progress)
+    flow = graph.progress.spec.flow
     # A newer release may know further kinds.
-    rows = [Row(f"event:{event.entry}", _told(event, flow)) for event in found if event.kind in KINDS]
+    rows = [Row(f"event:{event.entry}", _told(event, flow)) for event in events if event.kind in KINDS]
     return Rows(rows if complete else [*rows, Row("event:older", "Older events are not listed.", "dim")])
 
 
@@ -253,21 +253,21 @@ def _told(event: FlowEvent, flow: Flow) -> Node:
 
 
 async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
-    shown = await _shown(visit)
-    progress = shown.progress
-    given: dict[str, Any] = progress.spec.given
+    graph = await _shown(visit)
+    progress = graph.progress
+    input_: dict[str, Any] = progress.spec.given
     heads = ("step", "state", "tool", "attempt", "began", "took", "what")
     return [
         h2(".subject")[plain(progress.row.name), " ", whole_id(str(progress.row.id))],
         region_element(visit, "state", regions, ol, class_="facts"),
         region_element(visit, "actions", regions, htpy.menu, class_="actions", aria_label="Actions"),
-        graph_element(visit, "graph", regions, shown.drawn.layout, "Graph of steps", "Bold edges were taken."),
+        graph_element(visit, "graph", regions, graph.drawn.layout, "Graph of steps", "Bold edges were taken."),
         h2["Steps"],
         div(".wide-table")[
             table[thead[tr[(th(scope="col")[head] for head in heads)]], region_element(visit, "steps", regions, tbody)]
         ],
-        h2["Input"] if given else None,
-        _folded("input", msgspec.json.encode(given).decode()) if given else None,
+        h2["Input"] if input_ else None,
+        _folded("input", msgspec.json.encode(input_).decode()) if input_ else None,
         h2["History"],
         region_element(visit, "events", regions, ol, class_="history"),
     ]

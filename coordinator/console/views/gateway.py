@@ -22,28 +22,28 @@ _STATUS = {"": "all", "r": "running", "e": "ended"}
 
 
 def _status(visit: Visit) -> Literal["", "r", "e"]:
-    given = visit.query.get("status", "")
-    return cast(Literal["", "r", "e"], given) if given in _STATUS else ""
+    status = visit.query.get("status", "")
+    return cast(Literal["", "r", "e"], status) if status in _STATUS else ""
 
 
 async def _instances(visit: Visit) -> Rows:
-    store, project, given = visit.reads.store, visit.project, visit.query
-    definition, state, status = given.get("definition", ""), given.get("state", ""), _status(visit)
+    store, project, query = visit.reads.store, visit.project, visit.query
+    definition, state, status = query.get("definition", ""), query.get("state", ""), _status(visit)
     filters = {"definition": definition, "state": state, "status": status}
     page, total = await visit.reads.admitted(
         project,
         lambda: asyncio.gather(
-            list_instances(store, project, **filters, after=given.get("after", ""), limit=_PAGE),  # type: ignore[arg-type]
+            list_instances(store, project, **filters, after=query.get("after", ""), limit=_PAGE),  # type: ignore[arg-type]
             count_instances(store, project),
         ),
     )
-    shown = [Row(f"instance:{one.id}", list(_cells(visit, one))) for one in page.rows]
-    told = [f"{number(len(shown))} shown of {number(total)} instances"]
+    rows = [Row(f"instance:{one.id}", list(_cells(visit, one))) for one in page.rows]
+    heading = [f"{number(len(rows))} shown of {number(total)} instances"]
     if any(filters.values()):
-        told = [f"{number(len(shown))} shown" + (", perhaps more further on" if page.next else "")]
+        heading = [f"{number(len(rows))} shown" + (", perhaps more further on" if page.next else "")]
     earlier = a(rel="next", href=visit.url(after=page.next))["earlier ones"] if page.next else None
-    newest = a(rel="prev", href=visit.url(after=None))["the last changed"] if given.get("after") else None
-    return Rows(shown, total, head=[span(".dim")[told], newest, earlier])
+    newest = a(rel="prev", href=visit.url(after=None))["the last changed"] if query.get("after") else None
+    return Rows(rows, total, head=[span(".dim")[heading], newest, earlier])
 
 
 def _cells(visit: Visit, one: InstanceRow) -> Iterator[Node]:
@@ -74,9 +74,9 @@ _COLUMNS = ("instance", "workflow", "state", "waits for", "version", "by", "star
 
 
 async def _connections(visit: Visit) -> Rows:
-    found = (await fleet_state(visit)).processes.uses()
+    uses = (await fleet_state(visit)).processes.uses()
     left_out = visit.reads.left_out
-    return Rows([Row(f"connection:{one.name}", list(_connection(one, left_out.get(one.name, ())))) for one in found])
+    return Rows([Row(f"connection:{one.name}", list(_connection(one, left_out.get(one.name, ())))) for one in uses])
 
 
 def _connection(one: ConnectionState, left_out: Sequence[LeftOut]) -> Iterator[Node]:
@@ -91,11 +91,11 @@ def _connection(one: ConnectionState, left_out: Sequence[LeftOut]) -> Iterator[N
     yield cell("last used")[[ago(one.at), " by ", code[plain(one.worker)]] if one.worker else None]
 
 
-def _tools_left_out(found: Sequence[LeftOut]) -> Node:
-    reasons = [f"{one.tool}: {one.reason}" for one in found[:_MOST_REASONS]]
-    if len(found) > _MOST_REASONS:
-        reasons.append(f"and {number(len(found) - _MOST_REASONS)} more: fleet gateway tools --left-out")
-    return details[summary[f"{number(len(found))} tools left out"], ul[[li[plain(reason)] for reason in reasons]]]
+def _tools_left_out(tools: Sequence[LeftOut]) -> Node:
+    reasons = [f"{one.tool}: {one.reason}" for one in tools[:_MOST_REASONS]]
+    if len(tools) > _MOST_REASONS:
+        reasons.append(f"and {number(len(tools) - _MOST_REASONS)} more: fleet gateway tools --left-out")
+    return details[summary[f"{number(len(tools))} tools left out"], ul[[li[plain(reason)] for reason in reasons]]]
 
 
 async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:

@@ -55,8 +55,8 @@ async def _entries(visit: Visit, start: str = "") -> OwnEntries:
 
 
 async def _head(visit: Visit) -> Rows:
-    found, _ = await _read(visit)
-    one, workflow = found.instance, found.workflow
+    view, _ = await _read(visit)
+    one, workflow = view.instance, view.workflow
     state = workflow.states[one.state]
     content = [
         asks.facts(
@@ -79,9 +79,9 @@ async def _head(visit: Visit) -> Rows:
 def _failure(one: Instance) -> Node:
     if not one.failure:
         return None
-    told = _decode(one.failure)
-    where = f" in {plain(str(told.get('transition')))}, "
-    return [span(".refused")[plain(str(told.get("message")))], where, ago(one.failed_at)]
+    problem = _decode(one.failure)
+    where = f" in {plain(str(problem.get('transition')))}, "
+    return [span(".refused")[plain(str(problem.get("message")))], where, ago(one.failed_at)]
 
 
 def _outcome(outcome: str) -> Node:
@@ -90,8 +90,8 @@ def _outcome(outcome: str) -> Node:
 
 async def _people(visit: Visit) -> Rows:
     """What waits for people, and the transitions that they may take."""
-    found, answers = await _read(visit)
-    one = found.instance
+    view, answers = await _read(visit)
+    one = view.instance
     rows = [
         Row(
             f"approval:{approval.id}",
@@ -120,11 +120,11 @@ async def _moved(visit: Visit) -> Node:
 
 
 async def _machine(visit: Visit) -> Rows:
-    found, _ = await _read(visit)
+    view, _ = await _read(visit)
     entries = (await _entries(visit)).rows
     visited = {str(entry.payload.get(end)) for entry in entries if entry.type == "workflow.transitioned"
                for end in ("from", "to")}  # fmt: skip
-    workflow, at = found.workflow, found.instance.state
+    workflow, at = view.workflow, view.instance.state
     rows = []
     for name in _in_order(workflow):
         state = workflow.states[name]
@@ -164,18 +164,18 @@ def _way(name: str, one: Transition) -> Node:
 
 async def _audit(visit: Visit) -> Rows:
     start = visit.query.get("before", "")
-    found = await _entries(visit, start)
-    rows = [Row(f"entry:{one.position}", list(_entry(one))) for one in found.rows]
-    if found.next:
-        rows.append(Row("more:audit", a(href=visit.url(before=found.next))["earlier entries"]))
-    if found.begins:
+    page = await _entries(visit, start)
+    rows = [Row(f"entry:{one.position}", list(_entry(one))) for one in page.rows]
+    if page.next:
+        rows.append(Row("more:audit", a(href=visit.url(before=page.next))["earlier entries"]))
+    if page.begins:
         reach = "back to its start"
-    elif found.next:
+    elif page.next:
         reach = "with more before"
     else:
         reach = "earlier ones are not kept (events_max)"
-    told = f"{'Earlier' if start else 'The last'} {number(len(found.rows))} entries, {reach} "
-    return Rows(rows, head=[span(".dim")[told], a(href=visit.url(before=None))["the last ones"] if start else None])
+    summary = f"{'Earlier' if start else 'The last'} {number(len(page.rows))} entries, {reach} "
+    return Rows(rows, head=[span(".dim")[summary], a(href=visit.url(before=None))["the last ones"] if start else None])
 
 
 def _entry(one: AuditEntry) -> Iterator[Node]:

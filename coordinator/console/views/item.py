@@ -67,8 +67,8 @@ EDGES = 100
 
 
 async def _context(visit: Visit, **arguments: object) -> ItemContextResult:
-    found: ItemContextResult = await visit.tool("items", "get_context", {"itemId": visit.id, **arguments})
-    return found
+    context: ItemContextResult = await visit.tool("items", "get_context", {"itemId": visit.id, **arguments})
+    return context
 
 
 async def _inner(visit: Visit) -> str:
@@ -81,10 +81,10 @@ async def _head(visit: Visit) -> Rows:
     project = visit.project
     context = await _context(visit, includeAncestors=True)
     inner = context.item.id.replace("-", "")
-    now, found = await visit.read(rows_by_ids, [inner])
-    if not found:
+    now, items = await visit.read(rows_by_ids, [inner])
+    if not items:
         raise no_such_item("itemId")
-    item = found[0]
+    item = items[0]
     named = [item.holder] if item.holder else []
     known = await visit.read(read_agents_named, named) if named else []
     verified = any(agent.verified for agent in known)
@@ -111,7 +111,7 @@ async def _head(visit: Visit) -> Rows:
         uses(project, item, obstacle),
         _attempts(context),
     ]
-    return Rows([Row(f"item:{context.item.id}", content, "item-head")], again=again(now, found))
+    return Rows([Row(f"item:{context.item.id}", content, "item-head")], again=again(now, items))
 
 
 def _fact(one: Field, value: str | int) -> Node:
@@ -122,7 +122,7 @@ def _fact(one: Field, value: str | int) -> Node:
 
 def _claim(project: str, item: ItemRow, verified: bool) -> Node:
     if STATES[item.state] != "held":
-        return div(".facts.claim")[standing(project, item, True) or span(".dim")["nobody has a claim on it"]]
+        return div(".facts.claim")[standing(project, item, True) or span(".dim")["no agent has a claim on it"]]
     return div(".facts.claim")[
         "claim of ",
         standing(project, item, True) or [plain(item.holder), left(item.expires)],
@@ -184,11 +184,11 @@ def _gate(project: str, gate: GateStatus, kept: bool) -> Node:
 
 
 def _attempts(context: ItemContextResult) -> Node:
-    found = context.attempts
-    if found is UNSET or not found.last:
+    attempts = context.attempts
+    if attempts is UNSET or not attempts.last:
         return None
     return htpy.details(".attempts")[
-        htpy.summary[f"{found.count} failed attempts" + (f" of {found.max}" if found.max else "")],
+        htpy.summary[f"{attempts.count} failed attempts" + (f" of {attempts.max}" if attempts.max else "")],
         htpy.ul[
             (
                 htpy.li[
@@ -196,23 +196,23 @@ def _attempts(context: ItemContextResult) -> Node:
                     f", {one.reason.replace('_', ' ')}" if one.reason else None,
                     [": ", plain(one.detail)] if one.detail else None,
                 ]
-                for one in found.last
+                for one in attempts.last
             )
         ],
     ]  # fmt: skip
 
 
 async def _links(visit: Visit) -> Rows:
-    given = {"itemId": visit.id, "includeItemInfo": True, "limit": EDGES}
-    found = await visit.tool("items", "query_dependencies", given)
+    arguments = {"itemId": visit.id, "includeItemInfo": True, "limit": EDGES}
+    edges = await visit.tool("items", "query_dependencies", arguments)
     own = await _inner(visit)
-    counts = found.counts
+    counts = edges.counts
     head = f"waits for {counts.incoming}, blocks {counts.outgoing}" + (
         f", related to {counts.relates_to}" if counts.relates_to else ""
     )
-    if found.total:
-        head += f": the first {EDGES} of {number(found.total)}"
-    return Rows([_edge(visit, edge, dashed(own)) for edge in found.dependencies], head=head)
+    if edges.total:
+        head += f": the first {EDGES} of {number(edges.total)}"
+    return Rows([_edge(visit, edge, dashed(own)) for edge in edges.dependencies], head=head)
 
 
 def _edge(visit: Visit, edge: DependencyView, own: str) -> Row:
@@ -239,17 +239,17 @@ async def _children(visit: Visit) -> Rows:
     page, offset = await window(visit, Wanted(parent=await _inner(visit)))
     total, head = page.total or 0, None
     if total:
-        given = {"operation": "overview", "itemId": visit.id, "limit": 1}
-        counts = (await visit.tool("items", "query_items", given)).child_counts
+        arguments = {"operation": "overview", "itemId": visit.id, "limit": 1}
+        counts = (await visit.tool("items", "query_items", arguments)).child_counts
         head = [[role(name, number(getattr(counts, name))), " "] for name in ROLE_NAMES if getattr(counts, name)]
-    shown = await cards(visit, page.rows, with_role=True)
-    return Rows(shown, total, offset, head=head, again=again(page.now, page.rows))
+    rows = await cards(visit, page.rows, with_role=True)
+    return Rows(rows, total, offset, head=head, again=again(page.now, page.rows))
 
 
 async def _history(visit: Visit) -> Rows:
     item, start = await _inner(visit), visit.query.get("history", "")
     page = await visit.read(read_history, item, start)
-    found = [
+    entries = [
         Row(f"entry:{entry}", _change(change), "line") for change, entry in zip(page.changes, page.entries, strict=True)
     ]
     head = [
@@ -258,7 +258,7 @@ async def _history(visit: Visit) -> Rows:
         a(href=visit.url(history=None))["newest"] if start else None,
         span(".dim")["older ones are not kept any more"] if page.trimmed else None,
     ]
-    return Rows(found, head=head)
+    return Rows(entries, head=head)
 
 
 def _change(change: Changed) -> Node:
@@ -268,7 +268,7 @@ def _change(change: Changed) -> Node:
         role(ROLE_NAMES[change.from_role]),
         span(".dim")[change.trigger.replace("_", " ")],
         role(ROLE_NAMES[change.to_role]),
-        plain(actor.id) if actor else span(".dim")["nobody named"],
+        plain(actor.id) if actor else span(".dim")["no one named"],
         chip(actor.kind) if actor else None,
         chip("verified") if verification and verification.status == "verified" else None,
         span(".said")[plain(change.summary)] if change.summary else None,
@@ -278,7 +278,7 @@ def _change(change: Changed) -> Node:
 async def _sessions(visit: Visit) -> Rows:
     if not visit.viewer.reads("sessions"):
         return Rows([])
-    found = await visit.read(sessions_of_item, await _inner(visit))
+    sessions = await visit.read(sessions_of_item, await _inner(visit))
     return Rows([
         Row(
             f"session:{one.id}",
@@ -292,7 +292,7 @@ async def _sessions(visit: Visit) -> Rows:
             ],
             "line",
         )
-        for one in found
+        for one in sessions
     ])  # fmt: skip
 
 

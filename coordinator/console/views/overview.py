@@ -28,16 +28,16 @@ _SPANS = {"hour": "last hour", "day": "last day"}
 
 async def _numbers(visit: Visit) -> Rows:
     day = visit.query.get("span") == "day"
-    found = await project_numbers(visit, day)
-    if not found.state.changed:
+    numbers = await project_numbers(visit, day)
+    if not numbers.state.changed:
         return Rows([])
-    return Rows([_why(found), *_roles(visit, found, day), *_facts(visit, found)])
+    return Rows([_why(numbers), *_roles(visit, numbers, day), *_facts(visit, numbers)])
 
 
-def _why(found: ProjectNumbers) -> Row:
+def _why(numbers: ProjectNumbers) -> Row:
     """Whether something moves, and how the processes are."""
-    state, fleet = found.state, found.fleet
-    cause = standstill(state, fleet.processes.running, tuple(fleet.drains), found.queued_steps, found.held)
+    state, fleet = numbers.state, numbers.fleet
+    cause = standstill(state, fleet.processes.running, tuple(fleet.drains), numbers.queued_steps, numbers.held)
     quiet = state.now - state.changed > QUIET_MS
     moves: Node = [
         span(".idle" if quiet else ".moves")["quiet" if quiet else "moving"],
@@ -76,13 +76,13 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _roles(visit: Visit, found: ProjectNumbers, day: bool) -> Iterator[Row]:
+def _roles(visit: Visit, numbers: ProjectNumbers, day: bool) -> Iterator[Row]:
     """Items by role and items done, each over time."""
-    samples, now = found.samples, found.samples.now
+    samples, now = numbers.samples, numbers.samples.now
     rows = filled(samples.day, now, DAY_STEP, DAY_ROWS) if day else filled(samples.hour, now, HOUR_STEP, HOUR_ROWS)
     over = _SPANS["day" if day else "hour"]
     for name in _SHOWN:
-        count = found.state.roles[ROLE_NAMES.index(name)]
+        count = numbers.state.roles[ROLE_NAMES.index(name)]
         values = ends([None if one is None else getattr(one, name) for one in rows])
         values[-1] = count
         board = path_of("board", visit.project) + f"?role={name}"
@@ -103,8 +103,8 @@ def _per_minute(values: Sequence[float | None], step: int) -> list[float | None]
     return [None if one is None else round(max(one, 0) / minutes, 1) for one in sums(values)]
 
 
-def _facts(visit: Visit, found: ProjectNumbers) -> Iterator[Row]:
-    state, project = found.state, visit.project
+def _facts(visit: Visit, numbers: ProjectNumbers) -> Iterator[Row]:
+    state, project = numbers.state, visit.project
 
     def claims(which: str) -> str:
         return path_of("claims", project) + f"?list={which}"
@@ -122,8 +122,8 @@ def _facts(visit: Visit, found: ProjectNumbers) -> Iterator[Row]:
         "ready",
         path_of("board", project) + "?role=queue&state=available",
         "ready",
-        number(*found.available),
-        oldest if found.available[0] else None,
+        number(*numbers.available),
+        oldest if numbers.available[0] else None,
     )
     soon = a(href=claims("expiring"))[f"{number(state.expiring)} end within a minute"]
     yield _tile("claims", claims("held"), "live claims", number(state.claims), soon)
@@ -136,25 +136,23 @@ def _facts(visit: Visit, found: ProjectNumbers) -> Iterator[Row]:
     ]
     bad = bool(state.abandoned)
     yield _tile("held", claims("abandoned"), "abandoned", number(state.abandoned), _joined(held), bad=bad)
-    if found.flows is not None:
-        path, running, paused, failed = path_of("flows", project), *found.flows
+    if numbers.flows is not None:
+        path, running, paused, failed = path_of("flows", project), *numbers.flows
         more: list[Node] = [
             a(href=path + "?status=paused")[f"{number(paused)} paused"],
             a(".bad" if failed else "", href=path + "?status=failed")[f"{number(failed)} failed"],
-            f"{_counted(found.queued_steps, 'step')} wait",
+            f"{_counted(numbers.queued_steps, 'step')} wait",
         ]
         going = path + "?status=running"
         yield _tile("flows", going, "flows at work", number(running), _joined(more))
-    if found.held.spent:
-        first = found.held.spent[:_NAMED]
+    if numbers.held.spent:
+        first = numbers.held.spent[:_NAMED]
         raised: list[Node] = [[_raised(visit, one)] for one in first]
         path = path_of("approvals", project)
-        yield _tile("budgets", path, "spent budgets", counted(found.held), *raised, bad=True)
-    what = ", ".join(_counted(count, kind) for kind, count in found.asks.items() if count)
-    total = sum(found.asks.values())
-    yield _tile(
-        "needs", path_of("approvals", project), "needs you", number(total), what or "nobody asks", bad=bool(total)
-    )
+        yield _tile("budgets", path, "spent budgets", counted(numbers.held), *raised, bad=True)
+    asks = ", ".join(_counted(count, kind) for kind, count in numbers.asks.items() if count)
+    asks, total = asks or "nothing waits for an answer", sum(numbers.asks.values())
+    yield _tile("needs", path_of("approvals", project), "needs you", number(total), asks, bad=bool(total))
 
 
 def _raised(visit: Visit, one: Spent) -> Node:
@@ -179,7 +177,7 @@ async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
     return [
         div(".list-head", hidden=not used)[choices(visit, "span", _SPANS, "hour")],
         region_element(visit, "numbers", regions, ul, first_steps(visit), class_="cards overview"),
-        section(aria_label="Claims that may need somebody")[
+        section(aria_label="Claims that may need attention")[
             region_element(visit, "lists", regions, div, class_="short-lists")
         ],
     ]

@@ -18,13 +18,13 @@ from coordinator.toolsets.sessions import EVENTS, SeenSession, TraceEvent
 async def _read(visit: Visit) -> SeenSession:
     """The session; regions that are read at the same position share it. Raises ToolFailure."""
     before = visit.query.get("before", "")
-    given = {"session_id": visit.id, "before": int(before) if before.isdecimal() and len(before) < 9 else -1}
+    arguments = {"session_id": visit.id, "before": int(before) if before.isdecimal() and len(before) < 9 else -1}
 
     async def make() -> SeenSession:
-        found: SeenSession = await visit.tool("sessions", "read_session", given)
-        return found
+        session: SeenSession = await visit.tool("sessions", "read_session", arguments)
+        return session
 
-    return await visit.reads.shared(("session", visit.project, visit.id, given["before"], visit.at), make)
+    return await visit.reads.shared(("session", visit.project, visit.id, arguments["before"], visit.at), make)
 
 
 async def _head(visit: Visit) -> Rows:
@@ -56,12 +56,12 @@ async def _activities(visit: Visit) -> Rows:
     rows = []
     for key in {**left, **({at: None} if at else {}), **names}:
         classes = "now" if key == at else "visited" if key in left else ""
-        told = [
+        content = [
             span(".state")[plain(names.get(key, key))],
             chip({"now": "now here", "visited": "was here"}[classes]) if classes else None,
             span(".dim")[plain(key)],
         ]
-        rows.append(Row(f"activity:{key}", told, classes, {"aria-current": "step"} if key == at else {}))
+        rows.append(Row(f"activity:{key}", content, classes, {"aria-current": "step"} if key == at else {}))
     return Rows(rows)
 
 
@@ -81,14 +81,14 @@ async def _trace(visit: Visit) -> Rows:
     view = one.view
     numbered = list(enumerate(view.events, view.first))
     rows = [Row(f"event:{index}", list(_event(visit, event))) for index, event in reversed(numbered)]
-    told = f"{number(len(rows))} of {number(view.past - view.oldest)} calls"
+    heading = f"{number(len(rows))} of {number(view.past - view.oldest)} calls"
     if view.oldest:
-        told += f"; the first {number(view.oldest)} were cut off"
+        heading += f"; the first {number(view.oldest)} were cut off"
     earlier = (
         a(rel="next", href=visit.url(before=str(view.first)))["earlier ones"] if view.first > view.oldest else None
     )
     newest = a(rel="prev", href=visit.url(before=None))["the last ones"] if visit.query.get("before") else None
-    return Rows(rows, view.past, head=[span(".dim")[told], newest, earlier])
+    return Rows(rows, view.past, head=[span(".dim")[heading], newest, earlier])
 
 
 def _event(visit: Visit, one: TraceEvent) -> Iterator[Node]:

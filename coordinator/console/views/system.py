@@ -50,33 +50,33 @@ _NUMBERS = (
 
 
 async def _front_ends(visit: Visit) -> Rows:
-    found = await fleet_state(visit)
+    fleet = await fleet_state(visit)
     return Rows([
-        Row(_name(one), [*_process(visit, found, one, status, "front-end"), *_front_end(status)])
-        for one, status in found.running("frontend")
-    ], head=_differences(found))  # fmt: skip
+        Row(_name(one), [*_process(visit, fleet, one, status, "front-end"), *_front_end(status)])
+        for one, status in fleet.running("frontend")
+    ], head=_differences(fleet))  # fmt: skip
 
 
 async def _workers(visit: Visit) -> Rows:
-    found = await fleet_state(visit)
+    fleet = await fleet_state(visit)
     return Rows([
-        Row(_name(one), [*_process(visit, found, one, status, "worker"), *_worker(status)])
-        for one, status in found.running("worker")
-    ], head=_silent(found))  # fmt: skip
+        Row(_name(one), [*_process(visit, fleet, one, status, "worker"), *_worker(status)])
+        for one, status in fleet.running("worker")
+    ], head=_silent(fleet))  # fmt: skip
 
 
 def _name(process: Process) -> str:
     return f"{process.host}/{process.slot}"
 
 
-def _process(visit: Visit, found: FleetState, process: Process, status: ProcessStatus, kind: str) -> Iterator[Node]:
+def _process(visit: Visit, fleet: FleetState, process: Process, status: ProcessStatus, kind: str) -> Iterator[Node]:
     scope = f"process:{_name(process)}"
     yield cell(kind)[
         spaced(
             code[plain(_name(process))],
             span(".dim")[f"pid {status.pid}"],
-            *_remarks(found, process, status),
-            drain_button(visit, scope, process.slot) if scope not in found.drains else None,
+            *_remarks(fleet, process, status),
+            drain_button(visit, scope, process.slot) if scope not in fleet.drains else None,
         )
     ]
     yield cell("version")[plain(status.version)]
@@ -84,14 +84,14 @@ def _process(visit: Visit, found: FleetState, process: Process, status: ProcessS
     yield cell("settings")[code(title=status.config_version)[short(status.config_version)]]
 
 
-def _remarks(found: FleetState, process: Process, status: ProcessStatus) -> Iterator[Node]:
+def _remarks(fleet: FleetState, process: Process, status: ProcessStatus) -> Iterator[Node]:
     if status.drained:
         yield chip("drained", "warning", f"as {status.drained}: it takes no new work")
     elif status.paused:
         yield chip("paused", "warning", "it takes no steps")
     if status.stopping:
         yield chip("stopping", "warning", "it finishes what it has begun")
-    if found.is_silent(process):
+    if fleet.is_silent(process):
         yield chip("silent", "trouble", "it has not reported in time")
 
 
@@ -121,24 +121,24 @@ def _lag(status: ProcessStatus) -> Node:
     return cell("lag", ".number")[span(".bad" if status.lag_ms >= _LATE_MS else "")[f"{status.lag_ms:,.0f} ms"]]
 
 
-def _differences(found: FleetState) -> Node:
+def _differences(fleet: FleetState) -> Node:
     """What processes should agree on and do not."""
-    statuses = [one.status for one in found.processes.running if one.status is not None]
-    told = {
+    statuses = [one.status for one in fleet.processes.running if one.status is not None]
+    settings = {
         "releases": {one.version for one in statuses},
         "versions of the settings": {one.config_version for one in statuses},
     }
-    return [chip(f"{len(values)} {what}", "warning") for what, values in told.items() if len(values) > 1]
+    return [chip(f"{len(values)} {what}", "warning") for what, values in settings.items() if len(values) > 1]
 
 
-def _silent(found: FleetState) -> Node:
+def _silent(fleet: FleetState) -> Node:
     """Processes whose last report is gone, so that nobody knows what they are."""
-    names = [_name(one) for one in found.processes.running if one.status is None]
+    names = [_name(one) for one in fleet.processes.running if one.status is None]
     return [chip(f"{name} silent", "trouble", "it has hung, or has just ended") for name in names]
 
 
 async def _drains(visit: Visit) -> Rows:
-    found = await fleet_state(visit)
+    fleet = await fleet_state(visit)
     return Rows([
         Row(f"drain:{scope}", [
             cell("what")[plain(scope)],
@@ -147,19 +147,19 @@ async def _drains(visit: Visit) -> Rows:
                 code(data_copy=ending(scope), tabindex="0")[ending(scope)], " ", end_drain_button(visit, scope)
             ],
         ])
-        for scope, since in sorted(found.drains.items())
+        for scope, since in sorted(fleet.drains.items())
     ])  # fmt: skip
 
 
 async def _alerts(visit: Visit) -> Rows:
-    found = await held_conditions(visit)
+    conditions = await held_conditions(visit)
     return Rows([
         Row(":".join(("alert", one.condition.alert, *one.labels.values())), [
             cell("alert")[_severity(one.condition), " ", one.condition.alert],
             cell("state")[plain(one.summary), " ", span(".dim")[plain(one.description)]],
             cell("runbook")[code[f"deploy/runbooks/{one.condition.page}"]],
         ])
-        for one in found
+        for one in conditions
     ])  # fmt: skip
 
 
@@ -170,8 +170,9 @@ def _severity(condition: Condition) -> Node:
 
 
 async def _acts(visit: Visit) -> Rows:
-    found = await visit.reads.vital("what operators did", lambda: AuditLog(visit.reads.store).last(_ACTS, scanned=PAGE))
-    shown = [one for one in reversed(found) if not one.project or visit.viewer.sees(one.project)]
+    log = AuditLog(visit.reads.store)
+    records = await visit.reads.vital("what operators did", lambda: log.last(_ACTS, scanned=PAGE))
+    visible = [one for one in reversed(records) if not one.project or visit.viewer.sees(one.project)]
     return Rows([
         Row(f"act:{one.entry}", [
             cell("when")[ago(one.at)],
@@ -180,7 +181,7 @@ async def _acts(visit: Visit) -> Rows:
             cell("project")[one.project],
             cell("why")[plain(one.reason)],
         ])
-        for one in shown
+        for one in visible
     ])  # fmt: skip
 
 

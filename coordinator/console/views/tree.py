@@ -90,44 +90,44 @@ async def _shown(visit: Visit) -> _Shown:
 
 
 async def _graph(visit: Visit) -> Rows:
-    shown = await _shown(visit)
-    if shown.drawn.layout is None:
-        return Rows([], again=shown.drawn.again)
-    steps = {end: f"step {n} of {len(shown.path)}" for n, end in enumerate(shown.path, 1)}
-    first = shown.path[0] if shown.path else None
+    graph = await _shown(visit)
+    if graph.drawn.layout is None:
+        return Rows([], again=graph.drawn.again)
+    steps = {end: f"step {n} of {len(graph.path)}" for n, end in enumerate(graph.path, 1)}
+    first = graph.path[0] if graph.path else None
     nodes: list[GraphNode] = []
-    for end in shown.ends:
+    for end in graph.ends:
         classes = "strong" * (end in steps) + " first" * (end == first)
-        nodes.append(drawn(visit, shown.tree.nodes[end], shown.tree.now, classes, steps.get(end, "")))
-    place = {end: n for n, end in enumerate(shown.ends)}
-    strong = {(place[one], place[other]) for one, other in zip(shown.path, shown.path[1:], strict=False)}
-    return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, strong))
+        nodes.append(drawn(visit, graph.tree.nodes[end], graph.tree.now, classes, steps.get(end, "")))
+    place = {end: n for n, end in enumerate(graph.ends)}
+    strong = {(place[one], place[other]) for one, other in zip(graph.path, graph.path[1:], strict=False)}
+    return Rows(await to_thread(graph_rows, graph.drawn.layout, nodes, graph.edges, strong))
 
 
 async def _list(visit: Visit) -> Rows:
-    shown = await _shown(visit)
-    if shown.children is not None:
-        return _children(visit, shown.children, shown.offset)
-    single = len(shown.tree.nodes) - len(shown.ends)
+    graph = await _shown(visit)
+    if graph.children is not None:
+        return _children(visit, graph.children, graph.offset)
+    single = len(graph.tree.nodes) - len(graph.ends)
     head = f" Only in the list: {number(single)} without dependencies here." if single else None
     # 300 at once are much.
-    return Rows(await to_thread(_entries, visit.project, shown, visit.viewer.sees_holders), head=head)
+    return Rows(await to_thread(_entries, visit.project, graph, visit.viewer.sees_holders), head=head)
 
 
-def _entries(project: str, shown: _Shown, sees: bool) -> list[Row]:
-    tree, rows = shown.tree, list[Row]()
-    steps = {end: n for n, end in enumerate(shown.path, 1)}
+def _entries(project: str, graph: _Shown, sees: bool) -> list[Row]:
+    tree, rows = graph.tree, list[Row]()
+    steps = {end: n for n, end in enumerate(graph.path, 1)}
     for place, level, position, of in _walk(tree):
         node, below = tree.nodes[place], tree.below[place]
-        told = state_of(node, tree.now, sees)
-        content = _entry(project, node, below, told, (level, position, of), steps.get(place, 0), len(shown.path))
+        standing = state_of(node, tree.now, sees)
+        content = _entry(project, node, below, standing, (level, position, of), steps.get(place, 0), len(graph.path))
         rows.append(Row(f"item:{dashed(node.id)}", content, "", {"role": "none"}))
     return rows
 
 
 @lru_cache(_KEPT)
 def _entry(
-    project: str, node: Item, below: Below, told: ItemState, place: tuple[int, int, int], step: int, steps: int
+    project: str, node: Item, below: Below, standing: ItemState, place: tuple[int, int, int], step: int, steps: int
 ) -> Markup:
     """An item in the list.
 
@@ -144,7 +144,7 @@ def _entry(
         aria_setsize=str(of),
     )[
         [span(".indent")] * min(level - 1, _DEEPEST),
-        state(told.tone, told.icon, told.word),
+        state(standing.tone, standing.icon, standing.word),
         span(".name")[plain(node.title)],
         chip(f"critical path, step {step} of {steps}") if step else None,
         span(".dim")[f"{number(below.ended)} of {number(below.items)} below ended"] if below.items > 0 else None,
@@ -203,10 +203,10 @@ def _role(code: int) -> tuple[str, str]:
 
 
 async def _facts(visit: Visit) -> Rows:
-    shown = await _shown(visit)
-    tree = shown.tree
-    if shown.children is not None:
-        first, count, total = shown.offset, len(shown.children.rows), shown.children.total or 0
+    graph = await _shown(visit)
+    tree = graph.tree
+    if graph.children is not None:
+        first, count, total = graph.offset, len(graph.children.rows), graph.children.total or 0
         content: Node = [
             p(".reason")[
                 f"This tree has {number(tree.total)} items. A graph shows up to {MAX_NODES} that have not ended: "
@@ -224,17 +224,17 @@ async def _facts(visit: Visit) -> Rows:
         span[f"{number(below.ended)} of {number(below.items)} below ended"] if below.items >= 0 else None,
         span[f"{words.count('ready')} ready"],
         span[f"{sum(word.startswith('waits') for word in words)} wait for others"],
-        span[f"critical path: {len(shown.path)} items, by {'complexity' if weighed else 'number'}"]
-        if shown.path
+        span[f"critical path: {len(graph.path)} items, by {'complexity' if weighed else 'number'}"]
+        if graph.path
         else None,
         a(href=visit.url(by=None if weighed else "complexity"))[f"by {'number' if weighed else 'complexity'}"]
-        if shown.path
+        if graph.path
         else None,
         span[f"{number(below.hidden)} ended items are not shown"] if below.hidden > 0 else None,
         None if tree.all_edges else span(".reason")["There are more dependencies than can be shown."],
-        span(".dim")[shown.drawn.why] if shown.drawn.why else None,
+        span(".dim")[graph.drawn.why] if graph.drawn.why else None,
     ]
-    return Rows([Row("facts:tree", content)], head=_subject(visit, tree.nodes[0]), again=shown.drawn.again)
+    return Rows([Row("facts:tree", content)], head=_subject(visit, tree.nodes[0]), again=graph.drawn.again)
 
 
 def _subject(visit: Visit, root: Item) -> Node:
@@ -247,12 +247,12 @@ def _subject(visit: Visit, root: Item) -> Node:
 
 
 async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
-    shown = await _shown(visit)
+    graph = await _shown(visit)
     about = ["An arrow leads from what has to be done first. Bold: the critical path.", region_head("list", regions)]
     return [
         region_head("facts", regions, h2(".subject")),
         region_element(visit, "facts", regions, ol, class_="facts"),
-        graph_element(visit, "graph", regions, shown.drawn.layout, "Dependency graph", about),
+        graph_element(visit, "graph", regions, graph.drawn.layout, "Dependency graph", about),
         region_element(visit, "list", regions, ul, role="tree", aria_label="Items of the tree", class_="tree"),
     ]
 

@@ -50,38 +50,38 @@ _NONE = (
 
 
 def _by(visit: Visit) -> str:
-    given = visit.query.get("by", "")
-    return given if given in GROUPS else "item"
+    group = visit.query.get("by", "")
+    return group if group in GROUPS else "item"
 
 
 # --- sums and days ---
 
 
 async def _totals(visit: Visit) -> Rows:
-    found = await usage_report(visit, "day", DAYS)
-    if not found.count:
+    report = await usage_report(visit, "day", DAYS)
+    if not report.count:
         return Rows([])
-    days = last_days(found, DAYS)
-    total, (_, today) = found.total, days[-1]
+    days = last_days(report, DAYS)
+    total, (_, today) = report.total, days[-1]
     measure = "costMicroUsd" if total.cost_micro_usd else "tokens" if total.tokens else "wallMs"
     values = [_value(measure, of_day) for _, of_day in days]
     words = {"costMicroUsd": "cost", "tokens": "tokens", "wallMs": "time worked"}[measure]
-    told = f"{words} per day: {amount(measure, values[-1])} today, at most {amount(measure, max(values))}"
+    label = f"{words} per day: {amount(measure, values[-1])} today, at most {amount(measure, max(values))}"
     span_of = f"{days[0][0]} to {days[-1][0]}"
     return Rows([
         _tile("today", "today, in UTC", today),
         _tile("total", "in all", total),
         Row("spent", [
             div(".name")["spent budgets of items"],
-            div(".figure.bad" if found.spent_budgets else ".figure")[number(found.spent_budgets)],
+            div(".figure.bad" if report.spent_budgets else ".figure")[number(report.spent_budgets)],
         ], "card"),
-        Row("days", [div(".name")[f"{words} per day"], bars(values, f"{told}, {span_of}"), div(".tile-note")[span_of]],
+        Row("days", [div(".name")[f"{words} per day"], bars(values, f"{label}, {span_of}"), div(".tile-note")[span_of]],
             "card days"),
     ])  # fmt: skip
 
 
-def _value(measure: str, found: UsageSum) -> int:
-    return {"costMicroUsd": found.cost_micro_usd, "tokens": found.tokens, "wallMs": found.wall_ms}[measure]
+def _value(measure: str, usage: UsageSum) -> int:
+    return {"costMicroUsd": usage.cost_micro_usd, "tokens": usage.tokens, "wallMs": usage.wall_ms}[measure]
 
 
 def _tile(key: str, name: str, sum: UsageSum) -> Row:
@@ -97,16 +97,16 @@ def _tile(key: str, name: str, sum: UsageSum) -> Row:
 async def _usage(visit: Visit) -> Rows:
     by, text = _by(visit), visit.query.get("text", "").strip().lower()
     end = visit.offset + MOST_ROWS
-    found = await usage_report(visit, by, _MOST if text else min(_MOST, end + 1))
-    rows = found.rows
+    report = await usage_report(visit, by, _MOST if text else min(_MOST, end + 1))
+    rows = report.rows
     if text:
         rows = [one for one in rows if text in one.name.lower() or text in (one.title or "").lower()]
     more = by == "item" and not text and end < len(rows) < _MOST  # no more were read
-    total = len(rows) if text or by == "item" else found.count
-    shown = rows[visit.offset : end]
+    total = len(rows) if text or by == "item" else report.count
+    window = rows[visit.offset : end]
     counted = f"{number(total, more)} {by}{'s' * (total != 1)}{', each with what is below it' if by == 'item' else ''}"
-    head = [span(".dim")[counted] if shown else None, pager(visit, len(shown), total, more)]
-    cells = [Row(f"{by}:{one.name}", list(_cells(visit, by, one))) for one in shown]
+    head = [span(".dim")[counted] if window else None, pager(visit, len(window), total, more)]
+    cells = [Row(f"{by}:{one.name}", list(_cells(visit, by, one))) for one in window]
     return Rows(cells, total, visit.offset, more, head)
 
 
@@ -149,13 +149,13 @@ async def _budgets(visit: Visit) -> Rows:
         rows += _periods("the project", span["the project"], own, last_days(days, 1)[0][1], days.total)
     if budgets is None or not budgets.agents:
         return Rows(rows)
-    found = await usage_report(visit, "agent", _MOST)
+    report = await usage_report(visit, "agent", _MOST)
     listed = list[tuple[float, list[Row]]]()
-    for one in found.rows:
-        given = budget_of_agent(budgets, one.name) if one.name and not one.name.startswith("(others") else None
-        if given is None:
+    for one in report.rows:
+        budget = budget_of_agent(budgets, one.name) if one.name and not one.name.startswith("(others") else None
+        if budget is None:
             continue
-        name, periods = given
+        name, periods = budget
         shares = [*shares_of(periods.day, one.today), *shares_of(periods.total, one.sum)]
         who = [
             agent_link(visit.project, one.name),
@@ -191,12 +191,13 @@ def _bar(share: Share) -> Node:
 
 
 async def _resources(visit: Visit) -> Rows:
-    found = await visit.read(read_resources, visit.reads.config.terms(visit.project))
-    cut = found.looked < found.live
-    rows = [Row(f"resource:{one.key}", list(_resource(visit, one, cut))) for one in found.rows]
+    resources = await visit.read(read_resources, visit.reads.config.terms(visit.project))
+    cut = resources.looked < resources.live
+    rows = [Row(f"resource:{one.key}", list(_resource(visit, one, cut))) for one in resources.rows]
+    total = number(resources.total, resources.more)
     remarks = [
-        f"the first {number(len(rows))} of {number(found.total, found.more)}" if len(rows) < found.total else "",
-        f"of {number(found.live)} claims, {number(found.looked)} were looked at" if cut and rows else "",
+        f"the first {number(len(rows))} of {total}" if len(rows) < resources.total else "",
+        f"of {number(resources.live)} claims, {number(resources.looked)} were looked at" if cut and rows else "",
     ]
     return Rows(rows, head=span(".dim")[", ".join(filter(None, remarks))])
 

@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from coordinator.interchange.encodings import text_of_bytes
-from coordinator.interchange.files import read_regular
+from coordinator.interchange.files import read_regular, text_of_bytes
 from coordinator.interchange.formats import assigned
 from coordinator.interchange.model import ImportProblem, ImportSource, SourceRecord, State, sections, text_of, texts_of
 from coordinator.interchange.yamltext import safe_yaml

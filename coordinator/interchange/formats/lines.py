@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.interchange.encodings import text_of_bytes
+from coordinator.interchange.files import text_of_bytes
 from coordinator.interchange.model import ImportProblem
 
 MOST_BYTES = 16 * 1024 * 1024

@@ -12,7 +12,7 @@ from typing import Any
 
 from coordinator.client.plans.fields import MARKS, PLAN_FIELDS
 from coordinator.client.plans.task_list import BOXES, IDENTITY, Task, TaskList, named, read_tasks, write_tasks
-from coordinator.interchange.encodings import encoding_of, text_of_bytes
+from coordinator.interchange.files import encoding_of, text_of_bytes
 from coordinator.interchange.model import ImportProblem, ImportSource, SourceRecord, State
 from coordinator.interchange.shaping import MOST_EDGES
 

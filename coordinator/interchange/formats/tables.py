@@ -7,7 +7,7 @@ import io
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 
-from coordinator.interchange.encodings import text_of_bytes
+from coordinator.interchange.files import text_of_bytes
 from coordinator.interchange.model import ImportProblem
 
 _MOST = 16 * 1024 * 1024

@@ -89,10 +89,7 @@ class RunNote:
 
     Args:
         key: ``run-<label>``. If another attempt has a note of this name, it gets a longer one.
-        run: the attempt.
-        agent: whose usage it is.
         most: what is counted of it.
-        role: the phase that it belongs to.
         new: it is not there yet; False: it may be, as this attempt is that of a runner that has died.
     """
 

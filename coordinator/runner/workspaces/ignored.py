@@ -21,9 +21,6 @@ def ignored_files(git: Git, disposable: Sequence[str] = ()) -> Iterator[tuple[st
 
     Args:
         disposable: further patterns of what its tools make again: of paths, and of the directories above.
-
-    Raises:
-        GitFailed: they cannot be listed.
     """
     for found in git.listed("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"):
         if _is_disposable(git.directory, found.rstrip("/"), disposable):

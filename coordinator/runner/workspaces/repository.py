@@ -186,8 +186,6 @@ class Repository:
 
         Args:
             start: a commit. (From a ref, git would also set up tracking, in the settings that all share.)
-            note: for whoever lists worktrees.
-
         Raises:
             GitFailed: it cannot; nothing is left of it.
         """
