@@ -281,7 +281,7 @@ CONDITIONS: tuple[Condition, ...] = (
         "ticket",
         Level("max", "coordinator_quarantined_items"),
         "Work items are quarantined because agents keep failing with them, or call them hopeless.",
-        "Items that wait for somebody to resume or cancel them: {value}.",
+        "Items that wait to be resumed or cancelled: {value}.",
     ),
     Condition(
         "ItemsOverdue",

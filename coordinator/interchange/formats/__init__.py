@@ -1,5 +1,5 @@
-"""A module for each format. Each has ``read`` (bytes, or of folders a path, to a ``Source``) and ``STATES``: what the
-statuses of the format mean, in lower case; ``''`` is an item without one.
+"""A module for each format. Each has ``read`` (bytes, or of folders a path, to an ``ImportSource``) and ``STATES``:
+what the statuses of the format mean, in lower case; ``''`` is an item without one.
 """
 
 from __future__ import annotations

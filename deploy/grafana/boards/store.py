@@ -122,7 +122,7 @@ STORE = Dashboard(
             "Cluster",
             (
                 Panel(
-                    "Shards away",
+                    "Shards without connection",
                     "Front-ends without a connection to each shard; nothing without a cluster, as in all of this row.",
                     "short",
                     [(gauge("coordinator_store_shard_away", "shard"), "shard {{shard}}")],
