@@ -200,7 +200,7 @@ class Repository:
                 (self.common / "worktrees").mkdir(exist_ok=True)  # git removes it with the last one in it
                 try:
                     self.git("worktree", "add", *how, str(self.root / name), start)
-                    self._point(name)
+                    self.point(name)
                     self.configuration.give(self.admin(name))
                     owned.note(self.configuration.path.name)
                 except (GitFailed, OSError):
@@ -218,15 +218,15 @@ class Repository:
         by_links = re.escape(f"gitdir: {self.root / FOLDER}/") + "[0-9a-f]{64}" + re.escape(f"/common/worktrees/{name}")
         return there == f"gitdir: {self.admin(name)}" or re.fullmatch(by_links, there) is not None
 
-    def _point(self, name: str) -> None:
-        # Git writes the way by links of a configuration, which may be pruned before the worktree is.
+    def point(self, name: str) -> None:
+        """Makes a worktree's ``.git`` ours: git's own goes by links of a configuration, which may be pruned earlier."""
         (self.root / name / ".git").write_text(f"gitdir: {self.admin(name)}\n")
 
     def _undo(self, name: str, start: str) -> None:
         """Removes what a failed ``add`` has left: nobody has worked in it."""
         path = self.root / name
         with contextlib.suppress(OSError):
-            self._point(name)
+            self.point(name)
         self.git.says("worktree", "unlock", str(path))
         self.git.says("worktree", "remove", "--force", str(path))
         with contextlib.suppress(OSError):
