@@ -75,8 +75,8 @@ def test_a_stopped_shard_stops_its_projects_only(fleet: Fleet) -> None:
             assert found["coordinator_store_slots_uncovered"] == 0, "a node that is stopped has its slots"
             assert found["coordinator_store_torn_scripts_total"] == 0
             shown = fleet_command("top", "--once", "--url", f"http://127.0.0.1:{fleet.port}")
-            assert "shards without connection: 2" in shown.stdout, shown.stderr
-            unmeasured = "not known while these shards have no connection: 2"
+            assert "shards unreachable: 2" in shown.stdout, shown.stderr
+            unmeasured = "not known while shards are unreachable: 2"
             assert ", without shard 2" in shown.stdout or unmeasured in shown.stdout
         assert wait_until_sync(lambda: away(fleet) == [0, 0, 0], what="the metric")
         assert wait_until_sync(lambda: gone.work() == "terminal", what="the shard that goes on")

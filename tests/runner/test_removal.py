@@ -23,7 +23,7 @@ import os, sys
 from pathlib import Path
 from coordinator.runner.workspaces import Repository
 from tests.runner.repositories import Place
-Repository.point = lambda *_: os._exit(9)  # private: it dies between two commands of git
+Repository.point = lambda *_: os._exit(9)
 repository = Place(Path(sys.argv[1]), new=False).repository()
 repository.add("fleet-12345678-1", repository.commit_of("main"), "")
 """

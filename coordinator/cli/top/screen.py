@@ -108,7 +108,7 @@ def _pressure(interval: Interval) -> Table:
             f"{sum(interval.rates(f'{script}_count', 'script').values()):,.0f} scripts/s"
             + "".join(f", {one}" for share in (0.5, 0.99) if (one := _quantile(interval, script, share)))
             + (f", breaker open in {open_breakers:.0f}" if open_breakers else "")
-            + (f", shards without connection: {', '.join(away)}" if (away := _shards_away(interval)) else "")
+            + (f", shards unreachable: {', '.join(away)}" if (away := _shards_away(interval)) else "")
             + (f", slots that no node has: {lost:.0f}" if (lost := _slots_lost(interval)) else "")
             + (f", errors {_listed(errors)}" if any(errors.values()) else ""),
         ),
@@ -134,7 +134,7 @@ def _backlog(interval: Interval) -> str:
     parts = [f"{count:,.0f} {role}" for role, count in found.items() if count] or ["none open"]
     if away := _shards_away(interval):
         if not any(found.values()):  # nothing is measured without the shard that has the keys of the fleet
-            return f"not known while these shards have no connection: {', '.join(away)}"
+            return f"not known while shards are unreachable: {', '.join(away)}"
         parts.append(f"without shard {', '.join(away)}")
     if oldest := interval.gauge("coordinator_oldest_ready_age_seconds"):
         parts.append(f"oldest ready {timedelta(seconds=round(oldest))}")
