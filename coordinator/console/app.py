@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import re
 import time
@@ -57,6 +58,12 @@ _STATUS = {
 }
 
 
+@functools.cache
+def assets() -> Assets:
+    """The files of all pages."""
+    return Assets([PLAIN, modules_of(), *map(modules_of, VIEWS.values())])
+
+
 class Console(Service):
     """The console of one front-end process.
 
@@ -87,7 +94,7 @@ class Console(Service):
         self._welcome = welcome
         self._port = port
         self._bodies = Bodies(MAX_BODY)
-        self._assets = Assets([PLAIN, modules_of(), *map(modules_of, VIEWS.values())])
+        self._assets = assets()
         self._sign_in = SignIn(sessions, oauth, self._assets)
         self._layouts = Layouts()
 

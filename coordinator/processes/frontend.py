@@ -21,7 +21,7 @@ import uvloop
 
 from coordinator.console import Console
 from coordinator.console.acts.actions import Actions
-from coordinator.console.app import ROOT
+from coordinator.console.app import ROOT, assets
 from coordinator.console.reads import Reads
 from coordinator.console.signin.oauth import open_client
 from coordinator.console.signin.sessions import Sessions
@@ -42,10 +42,12 @@ from coordinator.processes.supervision.lifecycle import ORPHAN_SECONDS, Lifecycl
 from coordinator.processes.supervision.sockets import BACKLOG, listening
 from coordinator.service import Background, Functions, Service, ServiceGroup, Together, end_tasks
 from coordinator.settings import Settings
+from coordinator.settings.fields import fields_of
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.queue_depth import QueueDepth
 from coordinator.steps.store import StepStore
 from coordinator.store import Script, Store
+from coordinator.store.checks import permissions
 from coordinator.store.fleet.drains import Drains
 from coordinator.store.fleet.metrics import FleetMetrics
 from coordinator.store.fleet.processes import ProcessStatus, StatusReport
@@ -87,10 +89,14 @@ _MARGIN_SECONDS = 1.5
 
 
 def prepare() -> None:
-    """Builds the schemas of all tools in advance, because this is slow and does not depend on settings."""
+    """Makes in advance what is slow and does not depend on settings: schemas of tools, assets, commands of scripts."""
     for toolset in described_toolsets().values():
         for tool in toolset.tools:
-            describe(tool, outputs="lean")
+            for identified in (False, True):
+                describe(tool, identified=identified, outputs="lean")
+    assets()
+    permissions.used()
+    fields_of(Settings)
 
 
 def run_frontend(settings: Settings, slot: str, metrics_dir: Path, lifecycle: Lifecycle) -> None:

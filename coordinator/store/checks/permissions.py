@@ -6,6 +6,7 @@ before they serve.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,10 +26,11 @@ _CALL = re.compile(r"\('([A-Z]{3,})'")
 """``redis.call('SET'``, or a function of ours that takes the name of a command."""
 
 
-def used() -> list[str]:
+@functools.cache
+def used() -> Sequence[str]:
     """The commands that the scripts use, from their sources."""
     sources = (path.read_text(encoding="utf-8") for path in _PRODUCT.rglob("lua/**/*.lua"))
-    return sorted({command for source in sources for command in _CALL.findall(source)})
+    return tuple(sorted({command for source in sources for command in _CALL.findall(source)}))
 
 
 async def denied(store: Store) -> list[str]:
