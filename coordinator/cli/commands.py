@@ -218,7 +218,7 @@ COMMANDS: dict[str, Command] = {
         ("fleet events --follow", "fleet events --kinds item.transition,flow.ended --json"),
     ),
     "demo": Command(
-        "coordinator.cli.demo.command:demo",
+        "coordinator.cli.demo:demo",
         """Let many MCP clients drain a real tree of work, and audit that all of it was done once.
 
         Builds work items from the dependency graph of the installed Python distributions, has agents claim

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.demo.run import new_project
 from coordinator.cli.processes.drain import drain_scope
+from coordinator.demo.run import new_project
 from coordinator.settings import Settings
 from coordinator.store import AccessRefused, AddressError, Store, keys
 from coordinator.store.checks import key_space

@@ -11,8 +11,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from coordinator.cli.demo.source import installed
 from coordinator.client import Fleet
+from coordinator.demo.source import installed
 from coordinator.runner import records
 from tests.support.fleets import RunningCommand, RunningFleet
 from tests.support.wait import wait_until

@@ -29,7 +29,7 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.cli.demo.work import Crash, Planned
+from coordinator.demo.work import Crash, Planned
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from tests.support.history import Event
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from coordinator.cli.demo.work import Crash, Planned
-from tests.cli.demo_histories import Run, play
+from coordinator.demo.work import Crash, Planned
+from tests.demo.histories import Run, play
 from tests.support.history import Event, events_of
 from tests.support.proof import QUEUE, TERMINAL, WORK, Rule, prove
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import runpy
 import shutil
 import signal
 import sys
@@ -17,8 +18,7 @@ from typing import NamedTuple
 
 import anyio
 
-from coordinator import cli
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.processes.errors import ProcessProblem
 from coordinator.processes.fleetfile import Fleet, read_fleet
 from coordinator.processes.stores import given_url
 from coordinator.processes.supervision.spawner import package_environment
@@ -43,13 +43,13 @@ def running(settings: Settings, url: str | None) -> Target | None:
     """The fleet at ``url``, or the one of the data directory; None if there is none.
 
     Raises:
-        CommandFailed: there is one, but nothing says where its Redis is.
+        ProcessProblem: there is one, but nothing says where its Redis is.
     """
     data_dir = Path(settings.data_dir)
     url = url.rstrip("/") if url is not None else None
     fleet = read_fleet(data_dir)
     if fleet is not None and not fleet.ready:
-        raise CommandFailed(f"the fleet in {data_dir} is still starting: try again once it is ready")
+        raise ProcessProblem(f"the fleet in {data_dir} is still starting: try again once it is ready")
     if url is None and fleet is None:
         return None
     base_url = url or (fleet.base_url if fleet is not None else "")
@@ -57,10 +57,10 @@ def running(settings: Settings, url: str | None) -> Target | None:
     embedded = same and fleet is not None and fleet.store == "embedded"
     redis_url = find_running(data_dir) if embedded else given_url(settings)
     if not redis_url:
-        raise CommandFailed(
+        raise ProcessProblem(
             f"the demo follows and audits its project in the Redis of the fleet at {redacted(base_url)}: "
             "say which with --redis-url, or give its --data-dir",
-            Exit.USAGE,
+            "usage",
         )
     return Target(base_url, redis_url, data_dir if same else None)
 
@@ -72,7 +72,7 @@ async def own(settings: Settings) -> AsyncIterator[Target]:
     redis_url = given_url(settings)
     try:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "coordinator.cli.demo.fleet", _LOG, "up",
+            sys.executable, "-P", "-m", "coordinator.demo.fleet", _LOG, "up",
             "--data-dir", str(data_dir), "--host", "127.0.0.1", "--port", "0",
             "--frontends", str(settings.frontends), "--workers", "0", "--log-format", "json",
             cwd=data_dir, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
@@ -105,7 +105,7 @@ async def _until_ready(process: asyncio.subprocess.Process, data_dir: Path) -> F
     if fleet is None or not fleet.ready:
         log = data_dir / _LOG
         words = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SAID_LINES:] if log.exists() else []
-        raise CommandFailed("\n".join([f"the demo's own fleet is not ready within {START_SECONDS:.0f} s:", *words]))
+        raise ProcessProblem("\n".join([f"the demo's own fleet is not ready within {START_SECONDS:.0f} s:", *words]))
     return fleet
 
 
@@ -150,8 +150,8 @@ class Chaos:
         return True
 
 
-def _tied(log: str, *arguments: str) -> int:
-    """A ``fleet`` command that stops in order when its stdin closes, however its starter ended. Its stderr goes to
+def _tied(log: str, *arguments: str) -> None:
+    """Runs a ``fleet`` command that stops in order when its stdin closes, however its starter ended. Its stderr goes to
     the file ``log``."""
 
     def watch() -> None:
@@ -162,8 +162,9 @@ def _tied(log: str, *arguments: str) -> int:
 
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
     threading.Thread(target=watch, name="tie", daemon=True).start()
-    return cli.run([*arguments])
+    sys.argv[1:] = arguments
+    runpy.run_module("coordinator", run_name="__main__")
 
 
 if __name__ == "__main__":
-    sys.exit(_tied(*sys.argv[1:]))
+    _tied(*sys.argv[1:])

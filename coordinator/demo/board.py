@@ -9,7 +9,7 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
-from coordinator.cli.demo.work import Planned
+from coordinator.demo.work import Planned
 from coordinator.store import keys
 from coordinator.store.link import clients
 from coordinator.store.link.address import parse

@@ -11,10 +11,10 @@ from collections import Counter, defaultdict
 
 import msgspec
 
-from coordinator.cli.demo.source import DemoSource
-from coordinator.cli.demo.work import Crash
 from coordinator.client import ClaimLost, Fleet, FleetError, Observer
 from coordinator.client.retries import Retryable
+from coordinator.demo.source import DemoSource
+from coordinator.demo.work import Crash
 
 _APART_SECONDS = 0.004
 _LAST_SECONDS = 20.0

@@ -6,21 +6,21 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import redis.asyncio
 from redis.exceptions import RedisError
 
-from coordinator.cli.demo import board as boards
-from coordinator.cli.demo import fleet, report, work
-from coordinator.cli.demo.agents import Agents, Options
-from coordinator.cli.demo.board import Board, Event
-from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.client import Denied, Fleet, FleetError
 from coordinator.client.plans.plan import read
+from coordinator.demo import board as boards
+from coordinator.demo import fleet, report, work
+from coordinator.demo.agents import Agents, Options
+from coordinator.demo.board import Board, Event
 from coordinator.errors import ToolFailure
+from coordinator.processes.errors import ProcessProblem
 from coordinator.processes.stores import open_store
 from coordinator.projects.transfer import withdraw
 from coordinator.settings import Settings, redacted
@@ -37,11 +37,11 @@ _BATCH = 500
 _STORE_MS = 5000
 
 
-async def run(options: Options, settings: Settings) -> dict[str, Any]:
-    """Runs the demo and returns what it showed. Raises CommandFailed: it cannot begin."""
+async def run(options: Options, settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
+    """Runs the demo, says how it goes, and returns what it showed. Raises ProcessProblem: it cannot begin."""
     target = fleet.running(settings, options.url)
     if options.chaos_seconds is not None and target is not None and target.data_dir is None:
-        raise CommandFailed("--chaos kills processes of a fleet on this machine: give its --data-dir", Exit.USAGE)
+        raise ProcessProblem("--chaos kills processes of a fleet on this machine: give its --data-dir", "usage")
     async with AsyncExitStack() as stack:
         if target is None:
             say("no fleet is running here: starting one for the demo")
@@ -49,28 +49,25 @@ async def run(options: Options, settings: Settings) -> dict[str, Any]:
         try:
             # The project is removed within the block, because that fails too where the Redis is gone.
             async with new_project(target.redis_url, options.project) as (client, project):
-                return await _run_in(project, options, target, client)
+                return await _run_in(project, options, target, client, say)
         except (RedisError, ToolFailure) as error:
-            raise CommandFailed(
-                f"the Redis at {redacted(target.redis_url)} cannot be read: {error}", Exit.STORE_UNREACHABLE
+            raise ProcessProblem(
+                f"the Redis at {redacted(target.redis_url)} cannot be read: {error}", "store_unreachable"
             ) from None
         except Denied:
-            raise CommandFailed(
+            raise ProcessProblem(
                 f"the fleet at {redacted(target.base_url)} lets in nobody without a bearer token (auth.mode is "
                 "required), and the demo's many agents have none: run it on a fleet of its own, without that setting "
                 "and with another --data-dir",
-                Exit.USAGE,
+                "usage",
             ) from None
         except (FleetError, ValueError) as error:
-            raise CommandFailed(f"the fleet at {redacted(target.base_url)} does not take the work: {error}") from None
+            raise ProcessProblem(f"the fleet at {redacted(target.base_url)} does not take the work: {error}") from None
 
 
-def say(text: str) -> None:
-    """A line for the person at the terminal."""
-    print(text, flush=True)
-
-
-async def _run_in(project: str, options: Options, target: fleet.Target, client: redis.asyncio.Redis) -> dict[str, Any]:
+async def _run_in(
+    project: str, options: Options, target: fleet.Target, client: redis.asyncio.Redis, say: Callable[[str], None]
+) -> dict[str, Any]:
     began = time.monotonic()
     plan: dict[str, work.Planned] = {}
     edges = 0
@@ -92,7 +89,7 @@ async def _run_in(project: str, options: Options, target: fleet.Target, client: 
     logging.getLogger("coordinator.client").setLevel(logging.CRITICAL)
     agents = Agents(target.base_url, project, options)
     board = Board(plan)
-    failures = await _drain(board, options, boards.follow(client, project, _LOOK_MS), agents, chaos)
+    failures = await _drain(board, options, boards.follow(client, project, _LOOK_MS), agents, chaos, say)
     say("auditing ...")
     differences = await audited(target, project, board, (len(plan), len(plan), edges))
     return report.facts(
@@ -129,7 +126,12 @@ async def audited(target: fleet.Target, project: str, board: Board, planned: tup
 
 
 async def _drain(
-    board: Board, options: Options, followed: AsyncIterator[list[Event]], agents: Agents, chaos: fleet.Chaos | None
+    board: Board,
+    options: Options,
+    followed: AsyncIterator[list[Event]],
+    agents: Agents,
+    chaos: fleet.Chaos | None,
+    say: Callable[[str], None],
 ) -> list[str]:
     """Lets the agents work until everything is done; returns what kept them from it."""
     failures: list[str] = []
@@ -172,16 +174,16 @@ async def _drain(
 
 @asynccontextmanager
 async def new_project(url: str, name: str | None) -> AsyncIterator[tuple[redis.asyncio.Redis, str]]:
-    """A project that nobody has worked in, else CommandFailed, with a client for it.
+    """A project that nobody has worked in, else ProcessProblem, with a client for it.
 
     One without a name is removed afterwards.
     """
     project = await _name(url, name)
     async with boards.connect(url, project) as client:
         if await client.exists(keys.events.key(project)):
-            raise CommandFailed(
+            raise ProcessProblem(
                 f"project {project} has been used already, and the audit counts all that is in it: choose a new name",
-                Exit.USAGE,
+                "usage",
             )
         try:
             yield client, project

@@ -17,16 +17,17 @@ import pytest
 import redis
 
 from coordinator.cli import run as fleet_main
-from coordinator.cli.demo import fleet as demo_fleet
-from coordinator.cli.demo import run as demo_run
-from coordinator.cli.demo import source, work
-from coordinator.cli.demo.agents import Agents
-from coordinator.cli.demo.board import Board, Event
-from coordinator.cli.demo.fleet import Chaos
-from coordinator.cli.demo.report import facts, latency, text
-from coordinator.cli.demo.work import Crash, Planned
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.exits import Exit
 from coordinator.client.plans.plan import read
+from coordinator.demo import fleet as demo_fleet
+from coordinator.demo import run as demo_run
+from coordinator.demo import source, work
+from coordinator.demo.agents import Agents
+from coordinator.demo.board import Board, Event
+from coordinator.demo.fleet import Chaos
+from coordinator.demo.report import facts, latency, text
+from coordinator.demo.work import Crash, Planned
+from coordinator.processes.errors import ProcessProblem
 from coordinator.processes.fleetfile import Fleet, FleetFile, Process
 from coordinator.projects.transfer import withdraw
 from coordinator.settings import Settings
@@ -180,7 +181,7 @@ async def test_a_project_of_the_runs_own_is_removed_and_a_named_one_is_not(
     async with demo_run.new_project(redis_url, project) as (client, _):
         assert not [key async for key in client.scan_iter(match=keys.project_prefix(name) + b"*", count=1000)]
         await client.xadd(keys.events.key(project), {"k": "create"})
-    with pytest.raises(CommandFailed, match="has been used already"):
+    with pytest.raises(ProcessProblem, match="has been used already"):
         async with demo_run.new_project(redis_url, project):
             pass
     assert project in await noted(store)
@@ -318,7 +319,7 @@ def test_a_failed_audit_fails_the_command_and_lists_what_was_broken(
     async def broken(*_: object) -> dict[str, Any]:
         return report(differences, ["agent-1: it ended"], items=10)
 
-    monkeypatch.setattr("coordinator.cli.demo.run.run", broken)
+    monkeypatch.setattr("coordinator.cli.demo.run", broken)
     path = tmp_path / "report.json"
     assert fleet_main(["demo", "--data-dir", str(tmp_path), "--report", str(path)]) == Exit.FAILED
     told = capsys.readouterr().out
@@ -389,7 +390,7 @@ def test_a_fleet_that_is_still_starting_is_not_used(tmp_path: Path) -> None:
     file = FleetFile(tmp_path)
     try:
         file.write(state(ready=False))
-        with pytest.raises(CommandFailed, match="is still starting"):
+        with pytest.raises(ProcessProblem, match="is still starting"):
             demo_fleet.running(Settings(data_dir=str(tmp_path)), None)
     finally:
         file.close()

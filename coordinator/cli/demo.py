@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import signal
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -13,16 +14,18 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli.checks import check_base_url, check_range
-from coordinator.cli.demo import run, source
-from coordinator.cli.demo.agents import Options
-from coordinator.cli.demo.report import text
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
+from coordinator.demo import source
+from coordinator.demo.agents import Options
+from coordinator.demo.report import text
+from coordinator.demo.run import run
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import check_project
 
 T = TypeVar("T")
+say = partial(print, flush=True)
 MAX_AGENTS = 2000
 MAX_TREES = 100
 _CHAOS_FRONTENDS = 4
@@ -85,7 +88,7 @@ def demo(
     if report is not None:
         _write(report, b"", Exit.USAGE)
     for note in found.notes:
-        run.say(f"note: {note}")
+        say(f"note: {note}")
     options = Options(
         source=found,
         agents=agents,
@@ -103,13 +106,13 @@ def demo(
         # A front-end needs a while to start: with two there would be times without any.
         settings = msgspec.structs.replace(settings, frontends=_CHAOS_FRONTENDS)
     try:
-        result = asyncio.run(_until_told(run.run(options, settings)))
+        result = asyncio.run(_until_told(run(options, settings, say)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         # Everything that was started has been stopped by now.
         raise CommandFailed("interrupted", Exit.FAILED) from None
-    run.say("")
+    say("")
     for line in text(result):
-        run.say(line)
+        say(line)
     if report is not None:
         _write(report, msgspec.json.format(msgspec.json.encode(result)) + b"\n", Exit.FAILED)
     return Exit.OK if result["ok"] else Exit.FAILED

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from coordinator.cli.demo.agents import Agents
-from coordinator.cli.demo.board import Board
+from coordinator.demo.agents import Agents
+from coordinator.demo.board import Board
 from coordinator.wording import counted
 
 _SHOWN = 20

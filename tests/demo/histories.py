@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from coordinator.cli.demo.source import planned as plan_of
-from coordinator.cli.demo.work import Crash, Planned
-from coordinator.cli.demo.work import planned as by_id
 from coordinator.client.plans.plan import Plan, read
+from coordinator.demo.source import planned as plan_of
+from coordinator.demo.work import Crash, Planned
+from coordinator.demo.work import planned as by_id
 from tests.support.history import Event
 from tests.support.proof import QUEUE, TERMINAL, WORK
 

@@ -19,9 +19,9 @@ from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.client import Invalid
 from coordinator.client.plans.plan import Text, read
+from coordinator.processes.errors import ProcessProblem
 
 _UNLIMITED = {"maxAttempts": 0, "retryBackoffSeconds": 0}
 """Its agents crash on purpose."""
@@ -42,14 +42,14 @@ class DemoSource(NamedTuple):
 
 
 def from_file(path: str) -> DemoSource:
-    """A plan in YAML or Markdown. Raises CommandFailed: it cannot be read, or is wrong."""
+    """A plan in YAML or Markdown. Raises ProcessProblem: it cannot be read, or is wrong."""
     try:
         text = Text.of(Path(path))
         read(text)
     except OSError as error:
-        raise CommandFailed(f"--from {path}: {error.strerror or error}", Exit.USAGE) from None
+        raise ProcessProblem(f"--from {path}: {error.strerror or error}", "usage") from None
     except Invalid as error:
-        raise CommandFailed(f"--from {error.message}", Exit.USAGE) from None
+        raise ProcessProblem(f"--from {error.message}", "usage") from None
     plan = dict(text.mapping())
     held = [*_held_back(plan)]
     notes = (f"done all the same, whatever the plan says of {', '.join(_HOLDS_BACK)}: {', '.join(held)}",)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.cli.demo.board import Board, Event
-from coordinator.cli.demo.source import acyclic, from_file, installed, planned
-from coordinator.cli.demo.work import Planned
-from coordinator.cli.demo.work import planned as by_id
-from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.client.plans.plan import read
+from coordinator.demo.board import Board, Event
+from coordinator.demo.source import acyclic, from_file, installed, planned
+from coordinator.demo.work import Planned
+from coordinator.demo.work import planned as by_id
+from coordinator.processes.errors import ProcessProblem
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 
 WORK, TERMINAL = ROLE_CODES["work"], ROLE_CODES["terminal"]
@@ -92,10 +92,10 @@ def test_an_unusable_file_is_refused_in_one_sentence(
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(CommandFailed, match=r"--from .*") as caught:
+    with pytest.raises(ProcessProblem, match=r"--from .*") as caught:
         from_file(str(path))
     assert words in str(caught.value)
-    assert caught.value.code == Exit.USAGE
+    assert caught.value.kind == "usage"
 
 
 def test_the_board_follows_the_events() -> None:
