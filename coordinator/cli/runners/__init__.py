@@ -1,1 +1,1 @@
-"""``fleet run``: its flags, its metrics, and what it leaves behind."""
+"""``fleet run``: its flags, and what it leaves behind."""

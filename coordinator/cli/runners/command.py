@@ -22,7 +22,6 @@ from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit, UnknownOption
 from coordinator.cli.refusals import as_typed
 from coordinator.cli.runners.flags import How, Items, Limits, Where, given, options_of, workspaces_of
-from coordinator.cli.runners.metrics import Page, measured
 from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Unavailable
 from coordinator.client.retries import Retryable
 from coordinator.runner.commands import CannotStart
@@ -30,6 +29,7 @@ from coordinator.runner.loop import Runner
 from coordinator.runner.masking import Masker, secrets_of
 from coordinator.runner.options import Options
 from coordinator.runner.protocols import WorkspaceFailed, Workspaces
+from coordinator.runner.recording import CannotRecord, Page, measured
 from coordinator.runner.records import NoRoom
 from coordinator.runner.supervision import strays
 from coordinator.settings import URL_VARIABLE
@@ -83,6 +83,8 @@ def run(
             return asyncio.run(_run(at, options, workspaces))
     except CannotStart as error:
         raise CommandFailed(_as_written(f"{error}", f"{runner}", written), Exit.USAGE) from None
+    except CannotRecord as error:
+        raise CommandFailed(_as_written(f"{error}", f"{runner}", written), Exit[error.kind.upper()]) from None
     except CommandFailed as error:
         raise CommandFailed(_as_written(f"{error}", f"{runner}", written), error.code) from None
 

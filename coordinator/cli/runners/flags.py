@@ -15,12 +15,12 @@ from cyclopts import Group, Parameter
 
 from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.runners.metrics import metrics_directories
 from coordinator.runner.commands import CannotStart
 from coordinator.runner.environment import NAME, absolute, environment_of
 from coordinator.runner.options import PLACES, Options, Selection, unknown_place
 from coordinator.runner.presets import PRESETS, preset_of
 from coordinator.runner.protocols import Workspaces
+from coordinator.runner.recording import metrics_directories
 from coordinator.runner.records import PLACES as PLACES_OF_STATE
 from coordinator.runner.reports.usage import COUNTED, Most
 from coordinator.runner.workspaces import MIN_FREE, Directories, Hooks, Worktrees

@@ -1,4 +1,4 @@
-"""The metrics of ``fleet run``: on a page of its own, else with those of a fleet on this host."""
+"""Where the metrics of a runner are recorded: on a page of its own, else with those of a fleet on this host."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from coordinator import __version__
-from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.metrics import (
     CONTENT_TYPE,
     Exposition,
@@ -28,6 +27,14 @@ from coordinator.metrics import (
     start,
 )
 from coordinator.metrics.cells import Cells
+
+
+class CannotRecord(Exception):
+    """A directory cannot be written, or an address not be used; the message names the option."""
+
+    def __init__(self, message: str, kind: Literal["usage", "port_busy", "data_dir"]) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class Page(NamedTuple):
@@ -52,7 +59,7 @@ def measured(state: Path, page: Page | None, fleet: Path | None) -> Iterator[Non
         fleet: the directory of the metrics of the fleet that is called, if it is on this host; None: it is not.
 
     Raises:
-        CommandFailed: the directory cannot be written, or the address not be used.
+        CannotRecord: the directory cannot be written, or the address not be used.
     """
     named = os.environ.get("FLEET_METRICS_DIR")
     with contextlib.ExitStack() as held:
@@ -67,7 +74,7 @@ def measured(state: Path, page: Page | None, fleet: Path | None) -> Iterator[Non
         else:
             try:
                 cells = _cells(held, fleet) if fleet is not None else None
-            except CommandFailed:  # the fleet is of another user: work does not depend on it
+            except CannotRecord:  # the fleet is of another user: work does not depend on it
                 cells = None
             _record(held, *(cells or (MemoryCells(), "run-0")))
         yield
@@ -111,8 +118,8 @@ def _slot(held: contextlib.ExitStack, directory: Path) -> str:
         raise _unwritable(directory, error) from None
 
 
-def _unwritable(directory: Path, error: OSError) -> CommandFailed:
-    return CommandFailed(f"cannot keep metrics in {directory}: {error.strerror}", Exit.DATA_DIR)
+def _unwritable(directory: Path, error: OSError) -> CannotRecord:
+    return CannotRecord(f"cannot keep metrics in {directory}: {error.strerror}", "data_dir")
 
 
 @contextlib.contextmanager
@@ -122,9 +129,9 @@ def _served(exposition: Exposition, page: Page) -> Iterator[None]:
     try:
         server = _Server((host.strip("[]") or "127.0.0.1", int(port)), _handler(exposition))
     except (ValueError, OverflowError):
-        raise CommandFailed(f"--metrics: must be a port, or host:port, not {address}", Exit.USAGE) from None
+        raise CannotRecord(f"--metrics: must be a port, or host:port, not {address}", "usage") from None
     except OSError as error:
-        raise CommandFailed(f"--metrics {address}: {error.strerror}", Exit.PORT_BUSY) from None
+        raise CannotRecord(f"--metrics {address}: {error.strerror}", "port_busy") from None
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:
@@ -148,7 +155,7 @@ def _write_target(file: Path, address: str, name: str) -> None:
         fresh.chmod(0o644)  # Prometheus is another user
         fresh.replace(file)
     except OSError as error:
-        raise CommandFailed(f"--metrics-target {file}: {error.strerror}", Exit.USAGE) from None
+        raise CannotRecord(f"--metrics-target {file}: {error.strerror}", "usage") from None
 
 
 class _Server(ThreadingHTTPServer):
