@@ -4,7 +4,7 @@ An operation is a function here (``flows``, ``claims``, ``drains``, ``approvals`
 store, a name and a reason, it checks what is asked for, does it, and says what came of it (``ActResult``), with the one
 sentence that both ways show if it is refused. Repeated with the same request, it has no second effect; of two at the
 same time one has it, and the other is told. What people change in the console by calling tools of agents is an act,
-too (``calls``).
+too (``calls``). ``in_progress`` is the work that a drain of processes waits for.
 
 All go through ``record`` (``log``), which keeps who acts, what, why and with which outcome. ``AuditLog`` is the only
 reader: of ``fleet audit-log tail`` and of the console's page System. Neither knows how the store keeps the records.

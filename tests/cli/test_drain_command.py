@@ -10,9 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,14 @@ import redis.exceptions
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.processes import drain as module
+from coordinator.cli.processes.drain import drain_scope
+from coordinator.operations import in_progress
 from coordinator.settings import Settings
 from coordinator.store import ServerError, Store, keys
 from coordinator.store.embedded.server import find_running
 from coordinator.store.fleet import drains
 from coordinator.store.fleet.drains import FLEET_SCOPE, Drains, host_scope, process_scope
 from coordinator.store.fleet.processes import Process, ProcessStatus, read_processes
-from tests.items.moments import server_time
 from tests.support.downstream import PROGRAM
 from tests.support.fleets import (
     MCP_HEADERS,
@@ -308,62 +307,13 @@ async def test_a_lost_store_ends_the_wait(
         return {"other": ["w-0"]}
 
     monkeypatch.setattr(Drains, "processes", processes)
-    monkeypatch.setattr(module, looks, look)
-    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(in_progress, looks, look)
+    monkeypatch.setattr(in_progress, "ANSWER_SECONDS", 0.05)
     why = "connection lost" if ends else "no answer"
     with pytest.raises(CommandFailed, match=f"cannot read {at}: {why}") as failed:
-        await module.drain_scope(Settings(), redis_url, scope, 300, end=False)
+        await drain_scope(Settings(), redis_url, scope, 300, end=False)
     assert failed.value.code == Exit.STORE_UNREACHABLE
-    assert await module.drain_scope(Settings(), redis_url, scope, 0, end=True) == Exit.OK
-
-
-@pytest.mark.anyio
-async def test_a_step_that_claims_and_ends_during_a_scan_is_counted(
-    store: Store, project: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client, scan, looks = store.client, store.client.scan_iter, iter((False, True))
-    later = await server_time(store) + 60_000
-    await store.command("ZADD", keys.step_leases.key(project), later, "step")
-
-    async def changing(**options: Any) -> AsyncIterator[bytes]:
-        if next(looks):
-            await store.command("ZADD", keys.leases.key(project), later, "agent")
-            await store.command("DEL", keys.step_leases.key(project))
-        async for key in scan(**options):
-            yield key
-
-    monkeypatch.setattr(client, "scan_iter", changing)
-    left = await module.look(client)
-    assert project in left.claims | left.steps
-
-
-@pytest.mark.anyio
-async def test_a_scan_that_began_before_all_processes_drained_is_repeated(capsys: pytest.CaptureFixture[str]) -> None:
-    settled, looks = 0.05, iter(("", "1 claim", ""))
-
-    async def in_hand() -> str:
-        until = time.monotonic() + settled
-        while time.monotonic() < until:
-            pass
-        return next(looks)
-
-    assert await module.until_nothing(in_hand, settled, 300, "") == Exit.OK
-    assert capsys.readouterr().out == "in progress: 1 claim\nno work is in progress\n"
-
-
-@pytest.mark.anyio
-async def test_unchanged_work_in_progress_is_printed_once(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LINE_SECONDS", 0.0)
-    monkeypatch.setattr(module, "POLL_SECONDS", 0.0)
-    looks = iter(("2 claims", "2 claims", "2 claims", "1 claim", ""))
-
-    async def in_hand() -> str:
-        return next(looks)
-
-    assert await module.until_nothing(in_hand, 0, 300, "") == Exit.OK
-    assert capsys.readouterr().out == "in progress: 2 claims\nin progress: 1 claim\nno work is in progress\n"
+    assert await drain_scope(Settings(), redis_url, scope, 0, end=True) == Exit.OK
 
 
 @pytest.mark.anyio
