@@ -27,7 +27,7 @@ from coordinator.service import Background, Functions, Service, ServiceGroup
 from coordinator.settings import Settings
 from coordinator.steps import queue_place
 from coordinator.steps.handoff import Handoff, queue_names
-from coordinator.steps.run_kind import Isolated, RunKind, executors
+from coordinator.steps.run_kind import Isolated, RunKind
 from coordinator.steps.store import StepStore
 from coordinator.steps.times import STORE_RETRY_SECONDS
 from coordinator.store import AccessRefused, AddressError, Store, StoreError, StoreIdentity, StoreTooOld, keys
@@ -250,7 +250,7 @@ class WorkerProcess:
         services = ServiceGroup(
             Functions(stop=partial(self._sign_off, worker)),
             isolated,
-            *executors(kinds),
+            *(kind.executor for kind in kinds.values()),
             Functions(start=lambda: self._on_settings(services.configure)),
             Functions(stop=partial(self._end_if_stuck, worker, engine)),
             heartbeat,

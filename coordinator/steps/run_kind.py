@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from coordinator.service import Functions, Service
+from coordinator.service import Service
 from coordinator.steps.model import Outcome, Plan, StepRun, Work
 from coordinator.store import Script
 from coordinator.store.fleet.connection_states import ConnectionStatus
-
-if TYPE_CHECKING:
-    from coordinator.settings import Settings
 
 
 class Timeout(Protocol):
@@ -73,25 +71,14 @@ class NotHere(Exception):
         self.queue = queue
 
 
-class Executor(Protocol):
-    """Executes work: calls tools, however these are reached."""
-
-    async def open(self) -> None:
-        """Called once, in the event loop of the worker, before the first attempt."""
-        ...
-
-    async def close(self) -> None:
-        """Called once, after the last attempt."""
-        ...
-
-    def configure(self, settings: Settings) -> None:
-        """Takes over reloaded settings, for every later attempt. Does not fail."""
-        ...
+class Executor(Service, ABC):
+    """Executes work: calls tools, however these are reached. It is started before the first attempt."""
 
     def connections(self) -> Sequence[ConnectionStatus]:
-        """How the connections go that it knows of."""
-        ...
+        """How the connections go that it knows of; by default it knows of none."""
+        return ()
 
+    @abstractmethod
     async def execute(self, step: StepRun, work: Work) -> Outcome:
         """Executes one attempt.
 
@@ -103,7 +90,6 @@ class Executor(Protocol):
         Raises:
             NotHere: nothing was done; no failure is counted.
         """
-        ...
 
 
 class Planner(Protocol):
@@ -158,9 +144,3 @@ class RunKind(Protocol):
             Whether the project has no more runs that will have to be deleted.
         """
         ...
-
-
-def executors(kinds: Mapping[str, RunKind]) -> list[Service]:
-    """The executors of these kinds, as services of a process."""
-    found = (kind.executor for kind in kinds.values())
-    return [Functions(one.open, one.close, one.configure) for one in found]

@@ -24,7 +24,7 @@ from coordinator.settings.sections.gateway.model import Gateway
 from coordinator.settings.sections.identity import ActorAuthentication
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import DEMO_TOOLS, StepNames, installed
-from coordinator.steps.run_kind import CallFailed, executors
+from coordinator.steps.run_kind import CallFailed
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller, OfEntry
 from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
@@ -137,9 +137,9 @@ async def registry(
         },
     )
     made = step_tools(settings, store, Isolated())
-    await made.open()
+    await made.start()
     yield Registry(made, project)
-    await made.close()
+    await made.stop()
 
 
 async def test_the_coordinator_s_own_tools(registry: Registry) -> None:
@@ -237,7 +237,7 @@ async def test_callables_that_exit_fail_only_their_steps(
     tools = {tool: f"{name}:{tool}" for tool in ("end", "interrupt", "own")}
     broken = {"at_once": f"{name}_at_once:f", "interrupted": f"{name}_interrupted:f"}
     made = step_tools(Settings(flows=Flows(tools=tools | broken)), store, Isolated())
-    await made.open()
+    await made.start()
     registry = Registry(made, project)
     assert await registry.failure("end") == Failure("3", "SystemExit")
     assert await registry.failure("interrupt") == Failure("KeyboardInterrupt", "KeyboardInterrupt")
@@ -246,7 +246,7 @@ async def test_callables_that_exit_fail_only_their_steps(
         failure = await registry.failure(tool)
         assert reason in failure.message
         assert not failure.retryable
-    await made.close()
+    await made.stop()
 
 
 async def test_a_coroutine_is_cancelled(registry: Registry) -> None:
@@ -422,7 +422,7 @@ async def test_rights_are_checked_again(store: Store, project: str, tmp_path: Pa
     assert await tools.permits("elsewhere", ana, "echo") == lacking
     bob = Caller("bob", permissions=frozenset({"echo"}))
     assert await tools.permits(project, bob, "echo") is bob
-    await tools.close()
+    await tools.stop()
 
 
 async def test_a_second_token_of_an_id_adds_nothing_to_what_the_first_has_begun(
@@ -468,7 +468,7 @@ async def test_a_second_token_of_an_id_adds_nothing_to_what_the_first_has_begun(
     tokens.revoke("ana")
     tokens.add("ana", permissions=("*",))
     assert not await may(by_weaker)
-    await tools.close()
+    await tools.stop()
     await authenticators.close()
 
 
@@ -481,7 +481,7 @@ async def test_workers_reload_the_token_file(store: Store, project: str, tmp_pat
     tools = cast(StepTools, kinds["flows"].executor)
     registry, ana = Registry(tools, project), Caller("ana", permissions=frozenset({"*"}), credential=OfEntry("0" * 12))
     claim = {"releases": [{"itemId": str(uuid.uuid4())}], "actor": {"id": "agent", "kind": "subagent"}}
-    services = ServiceGroup(*executors(kinds))
+    services = ServiceGroup(*(kind.executor for kind in kinds.values()))
     await services.start()
     try:
         assert (await registry.value("claim_item", claim))["summary"]["releasesFailed"] == 1
@@ -514,7 +514,7 @@ async def test_a_server_over_http_is_called(store: Store, project: str, tmp_path
         await wait_until(Path(path + ".begun").exists)
         waiting.cancel()
         await wait_until(Path(path + ".cancelled").exists)
-        await made.close()
+        await made.stop()
     finally:
         http.kill()
 

@@ -233,7 +233,7 @@ class Worker:
     async def start(self) -> Self:
         """Starts the worker."""
         for kind in self.kinds.values():
-            await kind.executor.open()
+            await kind.executor.start()
         await self.engine.start()
         loop = asyncio.get_running_loop()
         parts = [
@@ -260,4 +260,4 @@ class Worker:
     async def close(self) -> None:
         """Ends what it has started."""
         for kind in self.kinds.values():
-            await kind.executor.close()
+            await kind.executor.stop()

@@ -187,13 +187,13 @@ async def test_copying_continues_after_an_unexpected_error(
         Connections(copied.settings), cast("Operations", None), DemoTools(store).find, (beside,)
     )
     with structlog.testing.capture_logs() as logs:
-        await worker.open()
+        await worker.start()
         try:
             await wait_until(lambda: "AuditCopies" in [one.get("part") for one in logs], what="it has broken off")
             await store.command("DEL", position)
             await wait_until(lambda: file.exists() and copied.numbers(file) == [1], what="it is copied")
         finally:
-            await worker.close()
+            await worker.stop()
 
 
 async def test_following_the_audit_misses_no_entries_written_meanwhile(

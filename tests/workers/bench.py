@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
-from coordinator.steps.run_kind import RunKind
+from coordinator.steps.run_kind import Executor, RunKind
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
-from coordinator.store.fleet.connection_states import ConnectionStatus
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules import planner, spec
@@ -26,7 +25,7 @@ from workers.listener import Listener
 Tool = Callable[[StepRun, Any], Awaitable[Any]]
 
 
-class Tools:
+class Tools(Executor):
     """An executor that knows ``echo`` (returns its ``value``) and what a test adds."""
 
     def __init__(self) -> None:
@@ -34,18 +33,6 @@ class Tools:
         self.began: Counter[str] = Counter()
         """Attempts by step key."""
         self.ended: Counter[str] = Counter()
-
-    async def open(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    def configure(self, settings: Settings) -> None:
-        pass
-
-    def connections(self) -> Sequence[ConnectionStatus]:
-        return ()
 
     async def execute(self, step: StepRun, work: Work) -> Outcome:
         self.began[step.key] += 1

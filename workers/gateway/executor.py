@@ -14,9 +14,11 @@ import msgspec
 import structlog
 
 from coordinator.errors import ToolFailure
+from coordinator.service import Tasks
 from coordinator.settings import Settings
 from coordinator.settings.sections.gateway.model import PROXY
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
+from coordinator.steps.run_kind import Executor
 from coordinator.steps.run_kind import timeout as attempt_timeout
 from coordinator.store.fleet.connection_states import ConnectionStatus
 from coordinator.toolsets.caller import Caller
@@ -59,13 +61,13 @@ class Background(Protocol):
     def configure(self, settings: Settings) -> None: ...
 
 
-class GatewayExecutor:
-    """The gateway's executor (``coordinator.steps.run_kind.Executor``).
+class GatewayExecutor(Executor):
+    """The gateway's executor.
 
     Args:
         operations: starts sub-workflows.
         own: finds the coordinator's own tools.
-        background: background tasks that run from ``open`` to ``close``.
+        background: background tasks that run from ``start`` to ``stop``.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class GatewayExecutor:
         self._own = own
         self._background = background
         self._rest = RestClient()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks()
 
     def configure(self, settings: Settings) -> None:
         """Applies new settings to every attempt that begins later."""
@@ -88,14 +90,12 @@ class GatewayExecutor:
         for one in self._background:
             one.configure(settings)
 
-    async def open(self) -> None:
-        """Called in the worker's event loop before the first attempt."""
-        self._tasks = [asyncio.create_task(_restarting(one), name=type(one).__name__) for one in self._background]
+    async def start(self) -> None:
+        for one in self._background:
+            self._tasks.spawn(_restarting(one), type(one).__name__)
 
-    async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def stop(self, deadline: float = 0.0) -> None:
+        await self._tasks.stop()
         await self._rest.close()
         await self._connections.close()
 

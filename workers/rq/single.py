@@ -21,7 +21,6 @@ from coordinator.metrics import tracing
 from coordinator.service import ServiceGroup
 from coordinator.settings import Settings, load_settings
 from coordinator.steps.handoff import Handoff
-from coordinator.steps.run_kind import executors
 from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store, keys
 from coordinator.store.checks.identity import remembered
@@ -103,7 +102,7 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
 
     clients = client.of, client.of(keys.QUEUE)
     heartbeat = Heartbeat(worker, *clients, _NoPresence(), engine.held, lost, store.refuses_all)
-    services = ServiceGroup(isolated, *executors(kinds), heartbeat, engine)
+    services = ServiceGroup(isolated, *(kind.executor for kind in kinds.values()), heartbeat, engine)
     try:
         await services.start()
         engine.deliver(taken)

@@ -66,7 +66,7 @@ class ServerTools(Source):
             if not tool.problem
         ]
 
-    async def close(self) -> None:
+    async def stop(self, deadline: float = 0.0) -> None:
         server = self._server()
         if server is not None:
             await server.close()

@@ -36,7 +36,7 @@ class OwnTools(Source):
 
     Args:
         toolsets: the toolsets, made with the worker's own services.
-        actors: resolves actors for them; started and closed with this source.
+        actors: resolves actors for them; started and stopped with this source.
     """
 
     name = "coordinator"
@@ -69,11 +69,11 @@ class OwnTools(Source):
         """Applies new settings, including which identities to trust, to every call that begins later."""
         self._services.configure(settings)
 
-    async def open(self) -> None:
+    async def start(self) -> None:
         await self._services.start()
 
-    async def close(self) -> None:
-        await self._services.stop()
+    async def stop(self, deadline: float = 0.0) -> None:
+        await self._services.stop(deadline)
 
     def _made(self, name: str, toolset: str, tool: Tool) -> StepTool:
         return StepTool(name, partial(self._call, tool), tool.description, toolset, tool.read_only)

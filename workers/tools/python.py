@@ -45,10 +45,10 @@ class PythonTools(Source):
         return self._tools.get(name)
 
     async def listed(self) -> Sequence[StepTool]:
-        await self.open()
+        await self.start()
         return list(self._tools.values())
 
-    async def open(self) -> None:
+    async def start(self) -> None:
         """Imports the modules. If one cannot be imported, only the steps that need it fail."""
         for name, target in self._targets.items():
             if name in self._tools:

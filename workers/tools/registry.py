@@ -7,19 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
-import structlog
 
+from coordinator.service import Together
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.steps.names import StepNames
-from coordinator.store.fleet.connection_states import ConnectionStatus
+from coordinator.steps.run_kind import Executor
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_call
 from coordinator.toolsets.flows.run_kind import ToolCall
 from workers.tools.rights import WorkerRights
 from workers.tools.source import Source, SourceFailed, StepTool
-
-_log = structlog.get_logger(__name__)
 
 
 class Listing(NamedTuple):
@@ -31,8 +29,8 @@ class Listing(NamedTuple):
     """Why its tools cannot be listed; empty if they can."""
 
 
-class StepTools:
-    """The registry. It executes steps with the tools of all sources (``coordinator.steps.run_kind.Executor``).
+class StepTools(Executor):
+    """The registry. It executes steps with the tools of all sources.
 
     Args:
         sources: if several have a tool of the same name, the first one counts.
@@ -99,25 +97,17 @@ class StepTools:
         for source in self._own:
             source.configure(settings)
 
-    def connections(self) -> Sequence[ConnectionStatus]:
-        """None: the gateway's executor knows of all of them."""
-        return ()
-
     async def list(self) -> Sequence[Listing]:
         """Lists the tools of every source. All sources are asked concurrently, and one that fails does not hide the
         others."""
         return await asyncio.gather(*(_listing(source) for source in self._sources))
 
-    async def open(self) -> None:
-        """Called in the worker's event loop before the first attempt."""
+    async def start(self) -> None:
         for source in self._sources:
-            await source.open()
+            await source.start()
 
-    async def close(self) -> None:
-        outcomes = await asyncio.gather(*(source.close() for source in self._sources), return_exceptions=True)
-        for source, outcome in zip(self._sources, outcomes, strict=True):
-            if isinstance(outcome, Exception):
-                _log.warning("a source of step tools did not close", source=source.name, error=str(outcome))
+    async def stop(self, deadline: float = 0.0) -> None:
+        await Together(*self._sources).stop(deadline)
 
 
 async def _listing(source: Source) -> Listing:

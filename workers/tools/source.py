@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from coordinator.settings import Settings
+from coordinator.service import Service
 from coordinator.steps.model import Outcome, StepRun
 from coordinator.toolsets.caller import Caller
 
@@ -24,33 +25,23 @@ class StepTool:
     read_only: bool = False
 
 
-class Source(Protocol):
+class Source(Service, ABC):
+    """Some tools. It is started before the first call of one."""
+
     name: str
     """Its name in messages."""
 
+    @abstractmethod
     def find(self, name: str) -> StepTool | None:
         """The tool with this name, found without any communication. It may turn out not to exist when it is called."""
-        ...
 
+    @abstractmethod
     async def listed(self) -> Sequence[StepTool]:
         """All its tools. Servers are asked for theirs.
 
         Raises:
             SourceFailed: the list cannot be read.
         """
-        ...
-
-    async def open(self) -> None:
-        """Called before the first call of a tool. By default there is nothing to do."""
-        return
-
-    async def close(self) -> None:
-        """Called after the last call of a tool. By default there is nothing to do."""
-        return
-
-    def configure(self, settings: Settings) -> None:
-        """Takes over reloaded settings, for every later call. Does not fail. By default there is nothing to do."""
-        return
 
 
 class SourceFailed(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,12 +12,12 @@ from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.terminal import print_json
 from coordinator.metrics import logs
-from coordinator.settings import LoadedSettings, Settings
-from coordinator.store import Store
+from coordinator.processes.step_tools import listed_step_tools
+from coordinator.settings import LoadedSettings
 from coordinator.wording import printable
 
 if TYPE_CHECKING:
-    from workers.tools.registry import Listing
+    from coordinator.processes.step_tools import Listing
 
 _LONGEST = 90
 _WIDEST = 60
@@ -32,7 +31,7 @@ def tools(
 ) -> int:
     # Problems with connections are part of the list, so they are not logged.
     logs.configure("critical", loaded.settings.log_format)
-    listings = asyncio.run(_listed(loaded.settings))
+    listings = asyncio.run(listed_step_tools(loaded.settings))
     if format == "json":
         report = [
             {
@@ -47,24 +46,6 @@ def tools(
         for listing in listings:
             _print(listing)
     return Exit.FAILED if any(one.problem for one in listings) else Exit.OK
-
-
-async def _listed(settings: Settings) -> Sequence[Listing]:
-    # Imported here, because most commands do not need RQ and the MCP client.
-    from workers.run_kinds import step_tools
-
-    class _Nowhere:
-        """Executes no calls."""
-
-        async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
-            raise RuntimeError("listing tools calls none")
-
-    # This store is never opened.
-    registry = step_tools(settings, Store("redis://localhost"), _Nowhere())
-    try:
-        return await registry.list()
-    finally:
-        await registry.close()
 
 
 def _described(tool: Any) -> dict[str, Any]:
