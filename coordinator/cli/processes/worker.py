@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,10 +13,7 @@ from coordinator.processes.stores import running_url
 from coordinator.processes.supervision.roles import run, slots
 from coordinator.processes.supervision.running import Announcer, metrics_dir
 from coordinator.processes.supervision.sockets import reserve
-from coordinator.settings import LoadedSettings, Settings
-
-if TYPE_CHECKING:
-    from workers.process import Companion
+from coordinator.settings import LoadedSettings
 
 _FOR_FRONTENDS = (
     "host",
@@ -53,14 +48,5 @@ def worker(loaded: LoadedSettings) -> int:
         (slot,) = held.enter_context(slots(directory, "w"))
         held.callback(forget_gauges, directory, slot)
         ready = Announcer(f"fleet worker {slot} ready", loaded, "worker")
-        run("worker", slot, settings, directory, ready, _companion(settings, directory, slot))
+        run("worker", slot, settings, directory, ready, alone=True)
     return Exit.OK
-
-
-def _companion(settings: Settings, directory: Path, slot: str) -> Companion | None:
-    if not settings.worker_port:
-        return None
-    # Imported here, because most workers need no HTTP.
-    from coordinator.processes.operators_port import worker_port
-
-    return lambda worker: worker_port(worker, settings, directory, slot)

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import Parameter
 
-# All of the product's functions are loaded into both stores, so that no process is the first to load any meanwhile.
-import workers.tools.demo  # noqa: F401
 from coordinator.cli.acting import Reason, operator, recorded
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import PATIENCE_MS, STORE_SETTINGS, patient, work_failed
 from coordinator.errors import ToolFailure
 from coordinator.operations import Act
-from coordinator.processes.errors import ProcessProblem
-from coordinator.processes.stores import open_for_serving, running_url, store_failed
+from coordinator.processes.stores import open_for_serving, running_url
+from coordinator.processes.target_store import PASSWORD, open_target
 from coordinator.projects import copying
 from coordinator.projects.copying import Copy, End
 from coordinator.projects.errors import ProjectProblem
 from coordinator.projects.passing import PassingStore
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.store import AccessRefused, KeySpaceDiffers, StoreChanged, StoreError
-from coordinator.store.checks import key_space
+from coordinator.store import StoreError
 from coordinator.store.fences.copies import Fencing
 from coordinator.store.keys import check_project
 from coordinator.store.link.address import parse
-
-PASSWORD = "FLEET_TO_PASSWORD"  # noqa: S105 (a name)
-"""The variable of the environment with the target's password."""
 
 _Work = Callable[[End, End | None, PassingStore | None], Awaitable[str]]
 """Gets this store and the other one, if there is one, twice."""
@@ -92,7 +84,7 @@ def _run(settings: Settings, project: str, to: str, reason: str | None, action: 
             source = await open_for_serving(patient(settings), url, warns=False)
             stack.push_async_callback(source.close)
             here, there = End(Fencing(source), str(parse(url))), None
-            target = await _open_target(to) if to else None
+            target = await open_target(to, PATIENCE_MS) if to else None
             if target is not None:
                 stack.push_async_callback(target.close)
                 there = End(Fencing(target), str(parse(target.url)))
@@ -106,33 +98,6 @@ def _run(settings: Settings, project: str, to: str, reason: str | None, action: 
         raise work_failed(failure) from None
     except StoreError as error:
         raise CommandFailed(_explained(error)) from None
-
-
-async def _open_target(to: str) -> PassingStore:
-    """Opens the other store, and gives it an identity if it is empty."""
-    try:
-        address = parse(to)
-        password = os.environ.get(PASSWORD)
-        if password and not address.password:
-            address = replace(address, password=password)
-        store = PassingStore(address.url(), PATIENCE_MS)
-        await store.open()
-    except StoreError as error:
-        if isinstance(error, AccessRefused):
-            error.setting = f"--to and {PASSWORD}"
-        failed = store_failed(error)
-        raise ProcessProblem(f"--to: {failed}", failed.kind) from None
-    try:
-        await key_space.settle(store)
-        if store.unready:
-            raise CommandFailed("--to: the store takes no writes", Exit.STORE_UNREACHABLE)
-    except (KeySpaceDiffers, StoreChanged) as error:
-        await store.close()
-        raise CommandFailed(f"--to: {error}") from None
-    except BaseException:
-        await store.close()
-        raise
-    return store
 
 
 def _explained(error: StoreError) -> str:

@@ -27,13 +27,14 @@ def run(
     settings: Settings,
     metrics_dir: Path,
     lifecycle: Lifecycle,
-    companion: Companion | None = None,
+    *,
+    alone: bool = False,
 ) -> None:
     """Runs until SIGTERM or SIGINT, and returns when all work in progress is done.
 
     Args:
         settings: with the URL of the store in use.
-        companion: what runs beside a worker.
+        alone: whether a worker is no part of `fleet up`; then it serves its operators' port.
 
     Raises:
         ProcessProblem: it cannot start.
@@ -49,7 +50,7 @@ def run(
 
             run_frontend(settings, slot, metrics_dir, lifecycle)
         else:
-            _work(settings, slot, lifecycle, companion)
+            _work(settings, slot, lifecycle, _port_of_worker(settings, metrics_dir, slot) if alone else None)
     finally:
         tracing.stop()
         own.close()
@@ -105,6 +106,15 @@ def _unwritable(metrics_dir: Path, error: OSError) -> ProcessProblem:
     return ProcessProblem(
         f"cannot keep metrics in {metrics_dir}: {error.strerror} (--data-dir or FLEET_METRICS_DIR)", "data_dir"
     )
+
+
+def _port_of_worker(settings: Settings, metrics_dir: Path, slot: str) -> Companion | None:
+    if not settings.worker_port:
+        return None
+    # Imported here, because most workers need no HTTP.
+    from coordinator.processes.operators_port import worker_port
+
+    return lambda worker: worker_port(worker, settings, metrics_dir, slot)
 
 
 def _work(settings: Settings, slot: str, lifecycle: Lifecycle, companion: Companion | None) -> None:
