@@ -12,12 +12,14 @@ from coordinator.store.embedded import binary as server_binary
 from coordinator.store.embedded.binary import Binary
 
 PROGRAM = "valgrind"
-_CALL = "fcallCommand"
-"""The server's function that runs functions; what is around it depends on timers and sockets."""
+_COUNTED = ("fcallCommand", "feedAppendOnlyFile")
+"""The server's functions that run functions and append to the log; what is around depends on timers and sockets."""
+_WHOLE = "processCommand"
+"""What both are within."""
 
 
 class Callgrind:
-    """Counts the instructions of functions that a server runs.
+    """Counts the instructions of functions that a server runs, and of what they append to its log.
 
     Args:
         folder: where the counts are written.
@@ -35,10 +37,9 @@ class Callgrind:
         if shutil.which(PROGRAM) is None:
             raise Missing("valgrind is not installed (Debian: apt-get install valgrind)")
         found = server_binary.find()
-        command = (
-            PROGRAM, "-q", "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect={_CALL}",
-            f"--dump-after={_CALL}", f"--callgrind-out-file={self._folder / 'out'}", str(found.path),
-        )  # fmt: skip
+        options = [f"--toggle-collect={name}" for name in _COUNTED]
+        options += [f"--dump-after={_WHOLE}", f"--callgrind-out-file={self._folder / 'out'}"]
+        command = (PROGRAM, "-q", "--tool=callgrind", "--collect-atstart=no", *options, str(found.path))
         program = self._folder / "server"
         program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         program.chmod(0o755)

@@ -22,7 +22,11 @@ each item with a result in JSON, and say of what they release that they have fai
 
 ``--resources`` does the same for items that need two resources and agents that report usage when they complete one.
 
-    python -m benchmarks loop [--all | --resources] [--against REV] [ROUNDS] [ITEMS] [AGENTS]
+``--client`` measures what agents cost that use the client library: ``fleet.work`` in a process of its own, with a slot
+for each agent (``by_client.py``). With ``--against REV`` each front-end is called by the client of its own tree, so the
+ratios also count calls that the client no longer makes.
+
+    python -m benchmarks loop [--all | --resources | --client] [--against REV] [ROUNDS] [ITEMS] [AGENTS]
     python -m benchmarks loop --against HEAD~1 7 4000 32
 """
 
@@ -31,6 +35,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -57,6 +64,7 @@ from benchmarks.support import (
     result_of,
     revision_in,
     table,
+    url_of,
 )
 from coordinator.settings import Settings
 from coordinator.store import Store
@@ -70,6 +78,7 @@ TAG = "loop"
 _TAGGED = Selector(tags=[TAG])
 HERE, TOGETHER, BARE = "this tree", "one call per item", "bare scripts"
 _STORE_ONLY = (TOGETHER, BARE)
+THREE_CALLS = "Claim by tag, start, complete"
 NOTHING, EVERYTHING, RESOURCES = "none of it", "all of it", "resources and usage"
 _FLAGS = {"--all": EVERYTHING, "--resources": RESOURCES}
 _FAILS_EVERY = 20
@@ -116,6 +125,8 @@ class Side(NamedTuple):
     """Process id."""
     store: int
     """Process id."""
+    tree: Path
+    """What the front-end runs from."""
 
 
 class Cost(NamedTuple):
@@ -194,16 +205,23 @@ async def _drain(port: int, agents: int, fails: bool = False, extras: Extras = N
     return sum(done)
 
 
-def measure(side: Side, items: int, agents: int, pairs: bool = False) -> Cost:
+def measure(side: Side, items: int, agents: int, pairs: bool = False, by_client: bool = False) -> Cost:
     """Creates items and lets agents complete them; with ``pairs`` every second one depends on another, and agents
-    release some."""
+    release some. With ``by_client`` they use the client library."""
     extras = EXTRAS.get(side.name, NO_EXTRAS)
     add_items(side.port, items, pairs, tags=TAG, **extras.item)
     before = cpu_us(side.store), cpu_us(side.front_end)
-    done = uvloop.run(_drain(side.port, agents, pairs, extras))
+    done = _by_client(side, agents) if by_client else uvloop.run(_drain(side.port, agents, pairs, extras))
     if done != items:
         raise Failed(f"{side.name}: {done} of {items} items were completed")
     return Cost((cpu_us(side.store) - before[0]) / items, (cpu_us(side.front_end) - before[1]) / items)
+
+
+def _by_client(side: Side, agents: int) -> int:
+    """Completes items with the client library of a side's tree; returns their number."""
+    env = {**os.environ, "PYTHONPATH": str(side.tree), "PYTHONSAFEPATH": "1"}
+    command = (sys.executable, str(Path(__file__).with_name("by_client.py")), url_of(side.port), TAG, str(agents))
+    return int(subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout)
 
 
 async def _take_together(url: str, agents: int) -> int:
@@ -234,7 +252,7 @@ async def _take_together(url: str, agents: int) -> int:
 def _side(name: str, tree: Path | None) -> Iterator[tuple[Side, str]]:
     """Runs a store and a front-end; also yields the store's URL."""
     with embedded("always") as store, front_end(store.url, tree, EXTRAS.get(name, NO_EXTRAS).config) as front:
-        yield Side(name, front.port, front.pid, store.pid or 0), store.url
+        yield Side(name, front.port, front.pid, store.pid or 0, tree or Path(__file__).parent.parent), store.url
 
 
 def main(*arguments: str) -> None:
@@ -242,7 +260,8 @@ def main(*arguments: str) -> None:
     given = list(arguments)
     against = revision_in(given)
     compared = next((name for flag, name in _FLAGS.items() if flag in given), None)
-    given = [one for one in given if one not in _FLAGS]
+    by_client = "--client" in given
+    given = [one for one in given if one not in (*_FLAGS, "--client")]
     rounds, items, agents = (int(value) for value in (*given, *("3", "1000", "16")[len(given) :]))
     if compared:
         _compare_extras(compared, rounds, items, agents, against)
@@ -251,11 +270,13 @@ def main(*arguments: str) -> None:
         trees: dict[str, Path | None] = {HERE: None}
         if against is not None:
             trees[against] = stack.enter_context(checkout(against))
-        found: dict[str, list[Cost]] = {name: [] for name in (*trees, *_STORE_ONLY)}
+        found: dict[str, list[Cost]] = {name: [] for name in (*trees, *(() if by_client else _STORE_ONLY))}
         for number in range(rounds):
-            _measure_sides(found, trees, number, items, agents)
-            _measure_store(found, items, agents)
-    _report(found, f"{items:,} items, {agents} agents, median of {rounds} rounds")
+            _measure_sides(found, trees, number, items, agents, by_client=by_client)
+            if not by_client:
+                _measure_store(found, items, agents)
+    title = f"{items:,} items, {agents} agents, median of {rounds} rounds"
+    _report(found, title, doing="fleet.work" if by_client else THREE_CALLS)
 
 
 def _measure_sides(
@@ -265,15 +286,16 @@ def _measure_sides(
     items: int,
     agents: int,
     pairs: bool = False,
+    by_client: bool = False,
 ) -> None:
     """One round on new fleets: the costs of one process differ from those of another by a tenth, for as long as it
     lives."""
     with contextlib.ExitStack() as stack:
         sides = [stack.enter_context(_side(name, trees[name]))[0] for name in in_turns(trees, number)]
         for side in sides:
-            measure(side, items // 4, agents, pairs)  # warms up
+            measure(side, items // 4, agents, pairs, by_client)  # warms up
         for side in sides:
-            found[side.name].append(measure(side, items, agents, pairs))
+            found[side.name].append(measure(side, items, agents, pairs, by_client))
 
 
 def _measure_store(found: dict[str, list[Cost]], items: int, agents: int) -> None:
@@ -311,7 +333,7 @@ def _compare_extras(name: str, rounds: int, items: int, agents: int, against: st
     console.print(f"{EXTRAS[name].bound}\n")
 
 
-def _report(found: dict[str, list[Cost]], title: str, first: str = HERE) -> None:
+def _report(found: dict[str, list[Cost]], title: str, first: str = HERE, doing: str = THREE_CALLS) -> None:
     rows = []
     for name, costs in found.items():
         figures = Cost._fields[: 1 if name in _STORE_ONLY else 2]
@@ -319,5 +341,5 @@ def _report(found: dict[str, list[Cost]], title: str, first: str = HERE) -> None
         ratios = [f"{ratio(found[first], costs, figure):.2f}x" for figure in figures if name != first]
         rows.append([name, *cells, *[""] * (2 - len(cells)), *ratios, *[""] * (2 - len(ratios))])
     columns = ("side", "store CPU us/item", "front-end CPU us/item", "store, ratio to it", "front-end, ratio to it")
-    table(f"Claim by tag, start, complete: {title}", columns, rows)
+    table(f"{doing}: {title}", columns, rows)
     console.print("")

@@ -25,6 +25,7 @@ from rich.table import Table
 from coordinator.client import SyncFleet
 from coordinator.store.embedded.binary import Binary
 from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.toolsets.tool import AGENT_HEADER
 
 console = Console(width=140, highlight=False)
 _LISTEN = "0A"  # of /proc/net/tcp
@@ -366,9 +367,9 @@ def add_items(port: int, count: int, pairs: bool = False, project: str = "defaul
     return ids
 
 
-def head(path: str, host: str = "127.0.0.1") -> bytes:
+def head(path: str, host: str = "127.0.0.1", **headers: str) -> bytes:
     """The head of a request that calls a tool, up to the value of its last line, which is the length of the body."""
-    lines = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {**HEADERS, **headers}.items())
     return f"POST {path} HTTP/1.1\r\nhost: {host}\r\n{lines}content-length: ".encode()
 
 
@@ -404,9 +405,14 @@ def accepted(tool: str, content: Mapping[str, Any], *outcomes: str) -> Mapping[s
 
 class ToolCalls:
     """Calls of a front-end's tools over one keep-alive connection, one at a time, for measurements that must have as
-    little of a client as possible; everything else calls by ``coordinator.client``."""
+    little of a client as possible; everything else calls by ``coordinator.client``.
 
-    def __init__(self, port: int) -> None:
+    Args:
+        agent: who calls, for the worker toolset; '': nobody is named.
+    """
+
+    def __init__(self, port: int, agent: str = "") -> None:
+        self._headers = {AGENT_HEADER: agent} if agent else {}
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ids = itertools.count(1)
@@ -419,7 +425,7 @@ class ToolCalls:
         """
         params = {"name": tool, "arguments": arguments}
         body = msgspec.json.encode({"jsonrpc": "2.0", "id": next(self._ids), "method": "tools/call", "params": params})
-        request = b"%b%d\r\n\r\n%b" % (head(f"/mcp/{toolset}"), len(body), body)
+        request = b"%b%d\r\n\r\n%b" % (head(f"/mcp/{toolset}", **self._headers), len(body), body)
         began = time.perf_counter()
         self._socket.sendall(request)
         answer = self._receive()

@@ -180,7 +180,8 @@ class _Caller:
         head, body = modern("tools/call", {"name": tool, "arguments": arguments}, **{AGENT_HEADER: _AGENT})
         plan = await self._plan(f"/mcp/{toolset}", head)
         self._counted()
-        self._server.begin()
+        if not isinstance(self._counter, Callgrind):  # each command's statistics are made anew then: many instructions
+            self._server.begin()
         with _Profile() as profile:
             answer = await self._answer(plan, body)
         if way:

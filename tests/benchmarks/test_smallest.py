@@ -17,6 +17,7 @@ from tests.support.template import Forked, template
 ELSEWHERE = {
     "postgres": "needs PostgreSQL: `make bench ARGS=--smallest` runs it where that is installed",
     "way": "test_command.py runs it, for its bounds",
+    "instructions": "takes half a minute: `make chaos` runs it, below",
 }
 
 
@@ -37,6 +38,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(support, "start", start)
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("arguments", [("instructions", "2"), ("loop", "--client", "1", "8", "2")])
+def test_a_round_that_takes_long(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments])
+    assert command.main() == 0, "\n".join(capsys.readouterr())
 
 
 def test_what_is_left_out_exists() -> None:

@@ -1,0 +1,134 @@
+"""How many instructions of the store does one finished item take, and how many those of another revision?
+
+One agent over HTTP completes items with a tag, one after the other, on a server under callgrind: by three calls (claim,
+start, complete; with request ids and the claim's fence), and by two of the worker toolset. Counted are the functions
+that the calls run and what they append to the log, with the C library's allocator. Each call counts with the median of
+its rounds, so that what front-ends do beside it does not. A pair of minimal scripts (``rivals/cycles.py``) is the lower
+bound. Unlike CPU times, the counts of two revisions can be compared to a percent, also on a busy machine. They leave
+out what the kernel does: sockets and disk.
+
+    python -m benchmarks instructions [--against REV] [ITEMS]
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+from uuid import uuid4
+
+from benchmarks.callgrind import Callgrind
+from benchmarks.rivals.cycles import Cycles, PlainCalls
+from benchmarks.support import Failed, ToolCalls, add_items, checkout, embedded, folder, front_end, revision_in, table
+
+_TAG, _WARM = "counted", 3
+_FURTHER = 200
+"""Items that nobody takes: small indexes are searched from their beginning, which costs more than in large ones."""
+_PATIENT: dict[str, Any] = {"redis_timeout_ms": 30_000, "request_deadline_ms": 40_000, "drain_seconds": 50}
+_BARE = "bare pair of scripts"
+
+
+class _Agent:
+    """Completes items and counts what each of its calls takes."""
+
+    def __init__(self, port: int, callgrind: Callgrind) -> None:
+        self._tools, self._callgrind = ToolCalls(port, "agent-1"), callgrind
+        self._actor = {"id": "agent-0", "kind": "subagent"}
+        self.found: dict[str, list[float]] = {}
+
+    def _call(self, name: str, toolset: str, tool: str, **arguments: Any) -> dict[str, Any]:
+        self._callgrind.instructions()
+        content = self._tools.ask(toolset, tool, **arguments)
+        self.found.setdefault(name, []).append(self._callgrind.instructions())
+        return content
+
+    def _advance(self, trigger: str, claimed: dict[str, Any]) -> None:
+        fence = {"itemId": claimed["itemId"], "fenceToken": claimed["fenceToken"]}
+        asked = {"requestId": str(uuid4()), "transitions": [{**fence, "trigger": trigger, "actor": self._actor}]}
+        self._call(trigger, "items", "advance_item", **asked)
+
+    def three_calls(self) -> None:
+        """Claims, starts and completes an item."""
+        asked = {"claims": [{"selector": {"tags": _TAG}}], "actor": self._actor, "requestId": str(uuid4())}
+        (claimed,) = self._call("claim", "items", "claim_item", **asked)["claimResults"]
+        self._advance("start", claimed)
+        self._advance("complete", claimed)
+
+    def two_calls(self) -> None:
+        """Completes an item by the worker toolset."""
+        if not self._call("work_next", "worker", "work_next", tags=_TAG, waitMs=0).get("item"):
+            raise Failed("work_next found no item")
+        self._call("work_done", "worker", "work_done")
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._tools.close()
+
+
+def _rounds(work: Callable[[], None], found: dict[str, list[float]], rounds: int) -> dict[str, float]:
+    for number in range(_WARM + rounds):
+        if number == _WARM:
+            found.clear()
+        work()
+    return {name: median(counts) for name, counts in found.items()}
+
+
+def _bare(url: str, callgrind: Callgrind, rounds: int) -> dict[str, float]:
+    """A pair of minimal scripts, as ``_rounds``."""
+    plain, found = PlainCalls("bare"), dict[str, list[float]]()
+    plain.fill(url, _WARM + rounds + _FURTHER)
+    with contextlib.closing(Cycles(url, plain, 1)) as cycles:
+
+        def pair() -> None:
+            callgrind.instructions()
+            cycles.run(1)
+            found.setdefault(_BARE, []).append(callgrind.instructions())
+
+        return _rounds(pair, found, rounds)
+
+
+def count(rounds: int, tree: Path | None = None) -> dict[str, dict[str, float]]:
+    """Instructions per finished item on a store of its own: way of working -> call -> the median of its rounds.
+
+    Args:
+        tree: a checkout whose front-end answers; None: this one.
+    """
+    calls = {}
+    with folder() as home:
+        callgrind = Callgrind(home)
+        with embedded("no", callgrind.binary()) as store, front_end(store.url, tree, **_PATIENT) as front:
+            agent = _Agent(front.port, callgrind)
+            add_items(front.port, _FURTHER + 2 * (_WARM + rounds), tags=_TAG)
+            for name, work in (("three calls", agent.three_calls), ("two calls", agent.two_calls)):
+                calls[name] = _rounds(work, agent.found, rounds)
+                agent.found = {}
+            agent.close()
+            calls[_BARE] = _bare(store.url, callgrind, rounds)
+    return calls
+
+
+def main(*arguments: str) -> None:
+    """Counts and prints; the arguments are those of the module's docstring."""
+    given = list(arguments)
+    against = revision_in(given)
+    (rounds,) = (int(value) for value in (*given, *("40",)[len(given) :]))
+    ours, theirs = count(rounds), dict[str, dict[str, float]]()
+    if against is not None:
+        with checkout(against) as tree:
+            theirs = count(rounds, tree)
+    bare = sum(ours[_BARE].values())
+    rows = []
+    for way, calls in ours.items():
+        others = theirs.get(way, {})
+        if len(calls) > 1:
+            rows += [(f"  {name}", f"{one:,.0f}", "", _ratio(one, others.get(name))) for name, one in calls.items()]
+        total = sum(calls.values())
+        rows.append((way, f"{total:,.0f}", f"{total / bare:.1f}x", _ratio(total, sum(others.values()))))
+    columns = ("", "instructions", "to the bare pair", f"to {against}" if against else "")
+    table(f"Instructions of the store per finished item, {rounds} rounds", columns, rows)
+
+
+def _ratio(one: float, other: float | None) -> str:
+    return f"{one / other:.3f}x" if other else ""
