@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tests.items.claimable import OPEN, Claimable
 from tests.items.client import Json, counts
 from tests.items.quantities import NONE, Demand, Sum, below, plus, related
 
@@ -50,67 +51,37 @@ def merged(one: list[Demand], other: list[Demand]) -> list[Demand]:
 
 
 @dataclass
-class Item:
-    """A work item; a group if it has no parent."""
+class Item(Claimable):
+    """A work item, or a container, which is never offered."""
 
-    parent: str
+    parent: str = ""
+    container: bool = False
+    reviewed: bool = False
+    """Review comes between its work and its end."""
     demands: list[Demand] = field(default_factory=list)
-    requires: set[str] = field(default_factory=set)
-    assignee: str = ""
     budget: Json = field(default_factory=dict)
     own: Sum = NONE
     gone: Sum = NONE
     """Of deleted items below it."""
-    role: str = "queue"
-    before: str = "queue"
     later: bool = False
     """Its notBefore lies ahead."""
     waits: str = ""
     """The dependency that is not satisfied."""
     child: str = ""
     """An open child, which is blocked."""
-    held: str = ""
-    """backoff or quarantine."""
-    count: int = 0
-    """Attempts."""
-    begun: bool = False
-    """Claimed before, and not reopened without a claim since."""
-    takeover: bool = False
-    """Until the first start."""
-    holder: str = ""
-    """Whose claim it records, live or expired."""
-    live: bool = False
     taken: list[Demand] = field(default_factory=list)
 
-    @property
-    def left(self) -> bool:
-        """Whether it is abandoned."""
-        return self.role == "work" and self.begun and not self.live
-
     def unclaim(self) -> None:
-        self.holder, self.live, self.taken, self.takeover = "", False, [], False
+        super().unclaim()
+        self.taken = []
 
-    def change(self, role: str) -> None:
-        fresh = self.held == "quarantine" or self.role == "terminal"
-        if not self.holder and self.role == "terminal":
-            self.begun = False
-        self.before, self.role, self.held = self.role if role == "blocked" else "queue", role, ""
-        self.count, self.takeover = 0 if fresh else self.count, False
+    def change(self, role: str, *, cascade: bool = False) -> None:
+        super().change(role, cascade=cascade)
         self.taken = [] if role == "terminal" else self.taken
 
-    def end(self, *, failed: bool) -> None:
-        """Its live claim ends, as an attempt if it ``failed`` in work. Of what has ended nothing is left of it."""
-        if self.role == "terminal":
-            self.unclaim()
-        attempt = failed and self.role == "work"
-        self.live, self.taken = False, []
-        if attempt:
-            self.count += 1
-            self.held = "backoff"
-            if self.count >= MOST:
-                self.held = ""
-                self.change("blocked")
-                self.held = "quarantine"
+    def end(self, reason: str, most: int = MOST) -> None:
+        self.taken = []
+        super().end(reason, most)
 
 
 @dataclass
@@ -132,9 +103,8 @@ class Model:
     def subtree(self, name: str) -> Sum:
         one = self.items[name]
         found = plus(one.own, one.gone)
-        for child, other in self.items.items():
-            if other.parent == name:
-                found = plus(found, self.subtree(child))
+        for child in self.children(name):
+            found = plus(found, self.subtree(child))
         return found
 
     def is_spent(self, name: str) -> bool:
@@ -220,11 +190,11 @@ class Model:
         one = self.items[name]
         if self.said and self.said[0] == self.given_up(agent, name):
             self.released = self.release(agent, *self.said)
-        one.takeover = one.left and not (one.holder == agent and by_id)
         for other in self.items.values():
             if other.holder == agent and other is not one:
                 other.unclaim()
-        one.holder, one.live, one.begun, one.taken = agent, True, True, wanted
+        one.acquire(agent, by_id=by_id)
+        one.taken = wanted
         self.take_units(wanted)
 
     def take(self, agent: str, group: str) -> tuple[str, str, Json]:
@@ -245,7 +215,7 @@ class Model:
     def offered(self, group: str) -> list[str]:
         """What selectors would find if nothing held it back, best first."""
         open_ones = [
-            name for name, one in self.items.items() if one.parent and not one.live and group in ("", one.parent)
+            name for name, one in self.items.items() if not (one.container or one.live) and group in ("", one.parent)
         ]
         left = [name for name in open_ones if self.items[name].left or self.items[name].held == "quarantine"]
         return left + [name for name in open_ones if self.items[name].role == "queue"]
@@ -261,7 +231,7 @@ class Model:
             "openChildren": bool(one.child),
             "budget": bool(self.spent_at(name)),
             "capabilities": bool(one.requires - self.able.get(agent, set())),
-            "assigned": one.assignee not in ("", agent),
+            "assigned": one.assignee not in (None, agent),
             "resources": not self.fits(agent, one.demands, one.demands),
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
@@ -276,23 +246,23 @@ class Model:
         if one.holder != agent:
             return "not_claimed_by_you"
         if one.live:
-            one.end(failed=reason in ("failed", "gave_up"))
+            one.end(reason)
         one.unclaim()
         return "success"
 
     def advance(self, agent: str, name: str, trigger: str) -> bool:
         one = self.items[name]
-        if (one.live and one.holder != agent) or (trigger == "start" and one.waits):
+        if (one.live and one.holder != agent) or (trigger in ("start", "complete") and one.waits):
             return False
         if trigger == "start" and one.takeover and one.holder == agent:
             one.takeover = False
             return True
         target = {
-            "start": {"queue": "work", "work": "terminal"},
-            "complete": {"queue": "terminal", "work": "terminal"},
-            "cancel": {"queue": "terminal", "work": "terminal", "blocked": "terminal"},
-            "block": {"queue": "blocked", "work": "blocked"},
-            "resume": {"blocked": one.before},
+            "start": {"queue": "work", "work": "review" if one.reviewed else "terminal", "review": "terminal"},
+            "complete": dict.fromkeys(OPEN, "terminal"),
+            "cancel": dict.fromkeys((*OPEN, "blocked"), "terminal"),
+            "block": dict.fromkeys(OPEN, "blocked"),
+            "resume": {"blocked": one.previous or "queue"},
             "reopen": {"terminal": "queue"},
         }[trigger].get(one.role)
         if target is None or (trigger == "reopen" and not self.hold(name, one.demands)):
@@ -300,9 +270,28 @@ class Model:
         one.change(target)
         return True
 
+    # --- the tree
+
+    def children(self, parent: str) -> list[str]:
+        return [name for name, one in self.items.items() if one.parent == parent]
+
+    def depth(self, name: str) -> int:
+        return len(self.path(name)) - 1
+
+    def height(self, name: str) -> int:
+        return max((self.height(child) + 1 for child in self.children(name)), default=0)
+
+    def path(self, name: str) -> list[str]:
+        """The item and what is above it."""
+        return [name, *self.path(self.items[name].parent)] if name else []
+
     def delete(self, name: str) -> None:
-        one = self.items.pop(name)
-        self.items[one.parent].gone = plus(self.items[one.parent].gone, plus(one.own, one.gone))
+        """With all that is below it."""
+        parent, used = self.items[name].parent, self.subtree(name)
+        if parent:
+            self.items[parent].gone = plus(self.items[parent].gone, used)
+        for gone in [other for other in self.items if name in self.path(other)]:
+            del self.items[gone]
 
     def restored(self) -> None:
         """What is left of it in a restored project."""

@@ -174,7 +174,7 @@ class Tools(RuleBasedStateMachine):
         report = self.run(audit(self.session.store, self.tools.project))
         assert not report.differences
         assert (report.items, report.edges) == (len(self.model.items), len(self.model.edges))
-        assert report.claims == sum(item.claim is not None for item in self.model.items.values())
+        assert report.claims == sum(item.holder != "" for item in self.model.items.values())
 
     # --- items
 
@@ -210,7 +210,7 @@ class Tools(RuleBasedStateMachine):
             assert refusal in answer["failures"][0]["error"]
             return None
         (made,) = answer["items"]
-        self.keep(Item(made["id"], parent, role, dict(fields), traits=names(traits)))
+        self.keep(Item(made["id"], parent, dict(fields), role=role, traits=names(traits)))
         assert (made["role"], made["depth"]) == (role, self.model.depth(made["id"]))
         assert made["expectedNotes"] == self.model.expected(made["id"])
         assert made["schemaMatch"] == (self.model.schema(made["id"]) is not None)
@@ -328,7 +328,7 @@ class Tools(RuleBasedStateMachine):
         answer = self.change("claim_item", actor=actor(agent), claims=[{"itemId": wanted}])
         (result,) = answer["claimResults"]
         assert [result["outcome"]] == self.model.claim(agent, [(wanted, None)], result.get("fenceToken", 0))[0]
-        if wanted in self.model.items and (held := self.model.items[wanted].claim):
+        if wanted in self.model.items and (held := self.model.items[wanted]).holder:
             held.original = held.original or result["claimedAt"]
 
     @rule(parent=SLOTS, trigger=st.sampled_from(["complete", "cancel", "reopen", "start"]), agent=AGENTS)
@@ -384,9 +384,8 @@ class Tools(RuleBasedStateMachine):
         for result in answer["claimResults"]:
             if result["outcome"] == "success":
                 held = self.model.items[result["itemId"]]
-                assert held.claim is not None
-                held.claim.original = held.claim.original or result["claimedAt"]
-                assert (result["fenceToken"], result["originalClaimedAt"]) == (held.fence, held.claim.original)
+                held.original = held.original or result["claimedAt"]
+                assert (result["fenceToken"], result["originalClaimedAt"]) == (held.fence, held.original)
         released = [made.get(n) or self.model.release(agent, *one) for n, one in enumerate(releases)]
         assert [result["outcome"] for result in answer["releaseResults"]] == released
 
@@ -405,18 +404,17 @@ class Tools(RuleBasedStateMachine):
             assert result["outcome"] == "no_match"
             return
         assert (result["itemId"], result["role"], result.get("takeover", False)) == expected
-        held = self.model.items[result["itemId"]].claim
-        assert held is not None
+        held = self.model.items[result["itemId"]]
         held.original = held.original or result["claimedAt"]
         assert result["originalClaimedAt"] == held.original
         if begin:
             self.apply([(result["itemId"], "start", result["fenceToken"])], agent)
 
-    @precondition(lambda self: any(Model.claimed(item) for item in self.model.items.values()))
+    @precondition(lambda self: any(item.live for item in self.model.items.values()))
     @rule(slot=SLOTS)
     def expire(self, slot: int) -> None:
         """Time passes until one claim expires."""
-        live = [item for item in self.model.items.values() if Model.claimed(item)]
+        live = [item for item in self.model.items.values() if item.live]
         self.end_by_time(live[slot % len(live)])
 
     def end_by_time(self, item: Item) -> None:

@@ -16,7 +16,6 @@ from tests.items.model_parts import (
     NO_RESULT,
     PRIORITIES,
     Change,
-    Claim,
     Edge,
     Item,
     Outcome,
@@ -259,16 +258,16 @@ class Model:
         it = self.items.get(item)
         if it is None:
             return Outcome("no such item")
-        if it.claim and it.claim.live and it.claim.agent != agent:
+        if it.live and it.holder != agent:
             return Outcome("not_claim_holder")
         if fence is not None and fence != it.fence:
             return Outcome("stale_fence")
-        if trigger == "start" and it.claim and it.claim.agent == agent and it.taken_over == it.fence:
+        if trigger == "start" and it.takeover and it.holder == agent:
             if result:
                 return Outcome(NO_RESULT)
             if blockers := self.waits_for(item):
                 return Outcome("blocking dependencies are not satisfied", blockers)
-            it.taken_over = 0
+            it.takeover = False
             return Outcome(before=it.role, after=it.role, label=it.label)
         after = self._target(it, trigger)
         if after not in (*FORWARD, "blocked"):
@@ -326,15 +325,9 @@ class Model:
         return "review" if schema and schema.has_review else "terminal"
 
     def _change(self, it: Item, after: str, label: str | None, cascade: bool = False) -> None:
-        kept = it.quarantined or (it.resumed and "blocked" in (it.role, after))
-        it.resumed = after != "terminal" and it.fence > 0 and kept and not self.claimed(it)
-        it.by_itself = it.claim is None and not it.resumed and (cascade or it.role == "terminal" or it.by_itself)
-        it.attempts = 0 if it.role == "terminal" or it.quarantined else it.attempts
-        it.quarantined = False
-        it.taken_over, it.reviewed_from = 0, it.fence
-        it.previous = it.role if after == "blocked" else None
-        ended, it.role, it.label = it.role != "terminal" and after == "terminal", after, label
-        it.follows = it.follows and after in ("work", "blocked")
+        ended = it.role != "terminal" and after == "terminal"
+        it.change(after, cascade=cascade)
+        it.label, it.follows = label, it.follows and after in ("work", "blocked")
         if ended:
             self._child_went(it.parent)
 
@@ -412,7 +405,7 @@ class Model:
             return skip("dependency gate failed"), True
         if it.role == "terminal":
             return skip("already terminal"), False
-        if it.claim and it.claim.live and it.claim.agent != agent:
+        if it.live and it.holder != agent:
             return skip("claimed by a different agent") | {"errorCode": "not_claim_holder"}, True
         if trigger == "cancel":
             return {}, False
@@ -464,8 +457,8 @@ class Model:
         made: dict[int, str] = {}
         if winners:
             winner = self.items[wanted[winners[-1]][0]]
-            if not (winner.claim and winner.claim.agent == agent):
-                ours = {it.id for it in self.items.values() if it.claim and it.claim.agent == agent}
+            if winner.holder != agent:
+                ours = {it.id for it in self.items.values() if it.holder == agent}
                 made = {n: self.release(agent, *one) for n, one in enumerate(releases) if one[0] in ours}
             self._acquire(agent, winner, granted)
         return outcomes, made
@@ -476,76 +469,63 @@ class Model:
             return "not_found"
         if it.role == "terminal":
             return "terminal_item"
-        if it.claim and it.claim.live and it.claim.agent != agent:
+        if it.live and it.holder != agent:
             return "already_claimed"
-        mine = it.claim is not None and it.claim.agent == agent
-        if agent in self.drained and not (mine and self.claimed(it)):
+        if agent in self.drained and not it.live:
             return "agent_draining"
-        return "stale_fence" if fence is not None and not (mine and fence == it.fence) else "success"
+        mine = it.holder == agent and fence == it.fence
+        return "stale_fence" if fence is not None and not mine else "success"
 
     def take(self, agent: str, granted: int) -> tuple[str, str, bool] | None:
         """A claim of the best offered item: its id, its role, and whether it was abandoned; None: there is none."""
         found = [
             it
             for it in self.items.values()
-            if (self.abandoned(it) or ((it.role == "queue" or self.comes_after(it)) and not self.claimed(it)))
+            if (it.left or ((it.role == "queue" or self.comes_after(it)) and not it.live))
             and not self.waits_for(it.id)
             and not self.waits_for_children(it)
-            and it.requires <= self.able.get(agent, set())
-            and it.assignee in (None, agent)
-            and not any(self.holds(each) and each.claim and each.claim.agent != agent for each in self.above(it.id))
+            and it.suits(agent, self.able.get(agent, ()))
+            and not any(self.holds(each) and each.holder != agent for each in self.above(it.id))
         ]
         if not found:
             return None
         best = min(found, key=lambda it: (self.rank(it)[0], it.role == "queue", *self.rank(it)))
-        result = best.id, best.role, self.abandoned(best)
+        result = best.id, best.role, best.left
         self._acquire(agent, best, granted, by_id=False)
         return result
 
     def _acquire(self, agent: str, it: Item, granted: int, by_id: bool = True) -> None:
-        mine = it.claim if it.claim and it.claim.agent == agent else None
-        left = self.abandoned(it) and not (mine and by_id)
-        if not (mine and mine.live):
-            it.fence = max(it.fence + 1, granted)
-        it.by_itself = it.resumed = it.follows = False
-        if left:
-            it.taken_over = it.fence
         for other in self.items.values():
-            if other.claim and other.claim.agent == agent:
-                other.claim = None
-        it.claim = Claim(agent, mine.original if mine else "")
+            if other.holder == agent and other is not it:
+                other.unclaim()
+        it.follows = False
+        if it.live:
+            return
+        it.fence = max(it.fence + 1, granted)
+        it.original = it.original if it.holder == agent else ""
+        it.acquire(agent, by_id=by_id)
 
-    def release(self, agent: str, item: str, fence: int | None, failed: bool = False) -> str:
-        """``failed``: whether the release gives such a reason."""
+    def release(self, agent: str, item: str, fence: int | None, reason: str = "") -> str:
         it = self.items.get(item)
         if it is None:
             return "not_found"
-        if it.claim is None or it.claim.agent != agent:
+        if it.holder != agent:
             return "not_claimed_by_you"
         if fence is not None and fence != it.fence:
             return "stale_fence"
-        counts = failed and it.claim.live and self.left(it)
-        it.claim = None
-        if counts:
-            self._count_attempt(it)
+        if it.live:
+            self._end(it, reason)
+        it.unclaim()
         return "success"
 
     def expire(self, it: Item, original: str) -> None:
         """The item's claim ends by time."""
-        assert it.claim is not None
-        if it.role == "terminal":  # its claim was live when it ended
-            it.claim = None
-            return
-        it.claim.live, it.claim.original = False, original
-        if self.left(it):
-            self._count_attempt(it)
+        it.original = original
+        self._end(it, "time")
 
-    def _count_attempt(self, it: Item) -> None:
-        it.attempts += 1
-        if self.most_attempts and it.attempts >= self.most_attempts:
-            attempts = it.attempts
-            self._change(it, "blocked", "quarantined")
-            it.quarantined, it.attempts = True, attempts
+    def _end(self, it: Item, reason: str) -> None:
+        it.end(reason, self.most_attempts)
+        it.label = "quarantined" if it.held == "quarantine" else it.label
 
     # --- recommendations
 
@@ -560,23 +540,19 @@ class Model:
             it
             for it in self.items.values()
             if it.role == role
-            and not it.quarantined
+            and it.held != "quarantine"
             and not (it.requires or it.assignee)
             and (parent is None or it.parent == parent)
             and not self.waits_for(it.id)
-            and (include_claimed or not (self.claimed(it) or shielded(it)))
+            and (include_claimed or not (it.live or shielded(it)))
         ]
         found.sort(key=self.rank)
-        return [(it.id, self.claimed(it)) for it in found[:limit]]
+        return [(it.id, it.live) for it in found[:limit]]
 
     @staticmethod
     def rank(it: Item) -> tuple[int, int, str, str]:
         """The default order."""
         return PRIORITIES.index(it.shown["priority"]), it.shown["complexity"] or 11, it.created, it.id
-
-    def abandoned(self, it: Item) -> bool:
-        """Whether it is abandoned: in work, or by its reviewer."""
-        return not self.claimed(it) and self.left(it)
 
     @staticmethod
     def comes_after(it: Item) -> bool:
@@ -584,17 +560,6 @@ class Model:
         return it.follows and it.role == "work"
 
     @staticmethod
-    def left(it: Item) -> bool:
-        """Whether it would be abandoned without a live claim."""
-        if it.role == "work":
-            return it.fence > 0 and not it.by_itself
-        return it.role == "review" and (it.resumed or (it.claim is not None and it.fence > it.reviewed_from))
-
-    @staticmethod
-    def claimed(it: Item) -> bool:
-        return it.claim is not None and it.claim.live
-
-    @classmethod
-    def holds(cls, it: Item) -> bool:
+    def holds(it: Item) -> bool:
         """Whether its claim keeps others from what is below it."""
-        return cls.claimed(it) and it.role != "terminal"
+        return it.live and it.role != "terminal"

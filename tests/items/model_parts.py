@@ -1,10 +1,11 @@
-"""What the model of items is made of: items with their claims, edges, trees, and the outcomes of transitions."""
+"""What the model of items is made of: items, edges, trees, and the outcomes of transitions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tests.items.claimable import Claimable
 from tests.items.model_schemas import Note, Notes
 
 FORWARD = ("queue", "work", "review", "terminal")
@@ -15,40 +16,18 @@ NO_RESULT = "result: is allowed only with a transition that ends the item"
 
 
 @dataclass
-class Claim:
-    """The record of a claim; one that is not live has expired."""
-
-    agent: str
-    original: str
-    live: bool = True
-
-
-@dataclass
-class Item:
+class Item(Claimable):
     id: str
     parent: str | None
-    role: str
     shown: dict[str, Any]
     """Fields set by callers: used only for ranking and the choice of a schema."""
     created: str = ""
     label: str | None = None
-    previous: str | None = None
-    claim: Claim | None = None
     fence: int = 0
-    reviewed_from: int = 0
-    """Its fence on entering review."""
-    by_itself: bool = False
-    """It came to its role by a cascade or a reopening, and was not claimed since."""
-    resumed: bool = False
-    """It came back from quarantine, and was not claimed since."""
+    original: str = ""
+    """When the agent of its claim first claimed it."""
     follows: bool = False
     """Its last open child has ended or gone while it was in work, and it was not claimed since."""
-    quarantined: bool = False
-    attempts: int = 0
-    requires: set[str] = field(default_factory=set)
-    assignee: str | None = None
-    taken_over: int = 0
-    """The fence of the takeover claim, until it is started again."""
     traits: list[str] = field(default_factory=list)
     notes: Notes = field(default_factory=dict)
 

@@ -136,10 +136,10 @@ class NotedTools(Tools):
         context = self.run(self.tools("get_context", itemId=wanted))
         claim = context.pop("claimDetail", None)
         context.pop("attempts", None)  # compared where the model counts them
-        assert (claim is None) == (known.claim is None)
-        if claim and known.claim:
-            assert (claim["claimedBy"], claim["isExpired"]) == (known.claim.agent, not known.claim.live)
-            assert claim["originalClaimedAt"] == known.claim.original
+        assert (claim is None) == (known.holder == "")
+        if claim:
+            assert (claim["claimedBy"], claim["isExpired"]) == (known.holder, not known.live)
+            assert claim["originalClaimedAt"] == known.original
         assert context.pop("item")["role"] == known.role
         status = self.run(self.tools("get_next_status", itemId=wanted))
         waits = status.pop("blockers", [])
@@ -177,7 +177,7 @@ class NotedTools(Tools):
         ]
         tree = Tree(
             {
-                ref: Item(ref, "root" if ref != "root" else None, "queue", dict(fields), traits=names(traits))
+                ref: Item(ref, "root" if ref != "root" else None, dict(fields), traits=names(traits))
                 for ref, (fields, traits) in zip(refs, specs, strict=True)
             },
             [Edge(a, b, kind, None if kind == "RELATES_TO" else at) for a, b, kind, at in ends],

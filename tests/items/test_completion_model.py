@@ -117,7 +117,7 @@ class Forest:
         for number, item in enumerate(ids.values()):
             shown = {"priority": "medium", "complexity": None}
             created = (await self.tools.get(item))["createdAt"]
-            self.model.items[item] = Item(item, ids["root"] if number else below, "queue", shown, created)
+            self.model.items[item] = Item(item, ids["root"] if number else below, shown, created)
             if number in tree.gated:
                 self.gated.add(item)
         self.model.edges += [e._replace(source=ids[e.source], target=ids[e.target]) for e in edges]
@@ -169,7 +169,7 @@ class Forest:
 
     def compare(self, result: Json, trigger: str, agent: str, skip: set[str]) -> None:
         item = self.model.items[result["itemId"]]
-        claimed = item.claim is not None and item.claim.agent != agent
+        claimed = item.holder not in ("", agent)
         waits = sum(self.holds_up(edge) for edge in self.model.edges if edge.blocked == item.id)
         spreads, expected = True, ""
         if item.id in skip:

@@ -123,7 +123,7 @@ def world(project: str, connection: Connection) -> Model:
         )["items"][0]
         shown = connection.call(project, "query_items", operation="get", id=made["id"])
         fields = {"title": "t", "priority": "medium", "complexity": None, "type": kind}
-        model.items[made["id"]] = Item(made["id"], parent, "queue", fields, shown["createdAt"])
+        model.items[made["id"]] = Item(made["id"], parent, fields, shown["createdAt"])
         return str(made["id"])
 
     above = add(None, "goal")
@@ -144,7 +144,7 @@ def world(project: str, connection: Connection) -> Model:
 def state(model: Model) -> Hashable:
     return tuple(
         (
-            (it.role, it.label, it.previous, it.fence, it.claim.agent if it.claim else None),
+            (it.role, it.label, it.previous, it.fence, it.holder),
             frozenset((key, note.body, note.id) for key, note in it.notes.items()),
         )
         for it in model.items.values()

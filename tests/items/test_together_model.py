@@ -22,7 +22,6 @@ from coordinator.settings import Settings
 from coordinator.toolsets.items.store.agents.drains import begin_drain, end_drain
 from tests.items.client import Json, actor
 from tests.items.machine import AGENTS, DECLARED, FENCES, PLAIN, SLOTS, TRIGGERS, Session
-from tests.items.model import Model
 from tests.items.model_parts import Edge
 from tests.items.model_schemas import Note
 from tests.items.note_machine import EXAMPLES, NotedTools
@@ -60,15 +59,14 @@ class Together(NotedTools):
         item = self.at(slot)
         self.apply_with_result(item, self.trigger(item, number), agent, value, self.fence(slot, fence))
 
-    @precondition(lambda self: any(Model.claimed(item) for item in self.model.items.values()))
+    @precondition(lambda self: any(item.live for item in self.model.items.values()))
     @rule(slot=SLOTS, trigger=st.sampled_from(["start", "complete", "cancel"]), value=VALUES)
     def holder_ends_with_result(self, slot: int, trigger: str, value: Any) -> None:
         """With the required notes of the item, but for the result."""
-        held = [item for item in self.model.items.values() if Model.claimed(item)]
+        held = [item for item in self.model.items.values() if item.live]
         item = held[slot % len(held)]
-        assert item.claim is not None
         self.fill_all_but_the_result(item.id)
-        self.apply_with_result(item.id, trigger, item.claim.agent, value, item.fence)
+        self.apply_with_result(item.id, trigger, item.holder, value, item.fence)
 
     def fill_all_but_the_result(self, item: str) -> None:
         roles = {need["key"]: need["role"] for need in self.model.expected(item)}
@@ -121,26 +119,25 @@ class Together(NotedTools):
 
     # --- attempts
 
-    @rule(slot=SLOTS, agent=AGENTS, reason=st.sampled_from(["failed", "gave_up", "handed_back"]))
+    @rule(slot=SLOTS, agent=AGENTS, reason=st.sampled_from(["failed", "gave_up", "handed_back", "hopeless"]))
     def release_with_a_reason(self, slot: int, agent: str, reason: str) -> None:
         self.give_up(self.at(slot), agent, reason)
 
     def give_up(self, item: str, agent: str, reason: str) -> None:
         answer = self.change("claim_item", actor=actor(agent), releases=[{"itemId": item, "reason": reason}])
         (released,) = answer["releaseResults"]
-        assert released["outcome"] == self.model.release(agent, item, None, failed=reason != "handed_back")
+        assert released["outcome"] == self.model.release(agent, item, None, reason)
 
-    @precondition(lambda self: any(map(Model.claimed, self.model.items.values())))
+    @precondition(lambda self: any(item.live for item in self.model.items.values()))
     @rule(slot=SLOTS, again=st.booleans(), late=st.booleans())
     def fail_with_what_is_held(self, slot: int, again: bool, late: bool) -> None:
         """An agent begins and dies, or gives up; with ``again``, so does the next one."""
-        held = [item for item in self.model.items.values() if Model.claimed(item)]
+        held = [item for item in self.model.items.values() if item.live]
         item = held[slot % len(held)]
-        assert item.claim is not None
-        agent = item.claim.agent
+        agent = item.holder
         for _ in range(1 + again):
             self.apply([(item.id, "start", None)], agent)
-            if Model.claimed(item):
+            if item.live:
                 if late:
                     self.end_by_time(item)
                 else:
@@ -155,10 +152,10 @@ class Together(NotedTools):
         self.claim_one(item, agent)
         return agent
 
-    @precondition(lambda self: any(item.quarantined for item in self.model.items.values()))
+    @precondition(lambda self: any(item.held == "quarantine" for item in self.model.items.values()))
     @rule(slot=SLOTS, trigger=st.sampled_from(["resume", "resume", "cancel", "start"]), agent=st.just("") | AGENTS)
     def move_what_is_quarantined(self, slot: int, trigger: str, agent: str) -> None:
-        items = [item for item in self.model.items.values() if item.quarantined]
+        items = [item for item in self.model.items.values() if item.held == "quarantine"]
         item = items[slot % len(items)]
         self.apply([(item.id, trigger, None)], agent)
         self.look_at(item.id)
@@ -244,7 +241,7 @@ class Together(NotedTools):
             known, shown = self.model.items[wanted], self.run(self.tools.get(wanted))
             assert {*shown.get("requires", ())} == known.requires
             assert shown.get("assignee") == known.assignee
-            assert shown.get("attempts", {"count": 0})["count"] == known.attempts
+            assert shown.get("attempts", {"count": 0})["count"] == known.count
             self.check_included(wanted, self.run(self.tools("get_context", itemId=wanted, include=ALL)), ALL)
 
 
