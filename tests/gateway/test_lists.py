@@ -14,6 +14,7 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.settings.sections.gateway.model import Gateway
 from coordinator.store import Store
+from coordinator.store.fleet.leader_lease import LeaderLeases
 from coordinator.store.subscription import Subscription
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, ImportedTool, ServerTools
 from coordinator.toolsets.gateway.store.servers import CHANNEL, ServerStore
@@ -101,6 +102,18 @@ async def test_many_servers_are_not_started_at_once(
             await known.forget(name, await known.time())
 
 
+async def test_a_worker_that_stops_while_servers_answer_leads_no_longer(store: Store, project: str) -> None:
+    name = f"of{project}"
+    stated = section(proxy={"import": [{"connection": name}]}, connections={name: msgspec.to_builtins(stdio())})
+    connections = Holding(settings_of(stated, project))
+    keeping = asyncio.create_task(ServerLists(settings_of(stated, project), store, connections).run())
+    await wait_until(lambda: connections.asked, what="the request")
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    await connections.close()
+    assert await LeaderLeases(store).acquire("servers", "another", 1)
+
+
 async def test_a_list_that_could_not_be_stored_is_requested_again(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,11 +127,10 @@ async def test_a_list_that_could_not_be_stored_is_requested_again(
 
     monkeypatch.setattr(ServerStore, "write", failing)
     monkeypatch.setattr(servers, "LOOK_SECONDS", 0.01)
-    stated = section(proxy={"import": [{"connection": name}]}, connections={name: msgspec.to_builtins(stdio())})
+    stated = section(proxy={"import": [{"connection": name}]}, connections={name: msgspec.to_builtins(raw("flawed"))})
     settings = settings_of(stated, project)
     connections = Connections(settings)
-    lists = ServerLists(settings, store, connections)
-    keeping = asyncio.create_task(lists.run())
+    keeping = asyncio.create_task(ServerLists(settings, store, connections).run())
     known = ServerStore(store)
 
     async def listed() -> bool:

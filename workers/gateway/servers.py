@@ -77,6 +77,7 @@ class ServerLists:
         self._audit = AuditStore(store, settings)
         self._connections = connections
         self._process = uuid4().hex
+        self._leads = False
         self._asked: dict[str, float] = {}
         """When each server was last asked, by ``monotonic``."""
         self._hints: set[str] = set()
@@ -95,12 +96,11 @@ class ServerLists:
         self._look.set()
 
     async def run(self) -> None:
-        leads = False
         try:
             while True:
                 self._look.clear()
                 try:
-                    leads = await self._lead(leads)
+                    await self._lead()
                 except ToolFailure as failure:
                     _log.warning("lists of downstream servers cannot be kept", reason=failure.message)
                 if self._hints:
@@ -112,32 +112,27 @@ class ServerLists:
                 except TimeoutError:
                     pass  # nothing changed, but a list may be due
         finally:
-            if leads:
+            if self._leads:
                 await self._leases.release(_LEASE, self._process)
 
-    async def _lead(self, leads: bool) -> bool:
-        """Asks the servers that are due: after a hint in any case, on schedule only if this worker leads.
-
-        Returns:
-            Whether this worker leads now.
-        """
+    async def _lead(self) -> None:
+        """Asks the servers that are due: after a hint in any case, on schedule only if this worker leads."""
         wanted = self._wanted()
         self._hints &= wanted
-        if wanted or leads:
-            leads = await self._leases.acquire(_LEASE, self._process, LEASE_MS)
+        if wanted or self._leads:
+            self._leads = await self._leases.acquire(_LEASE, self._process, LEASE_MS)
         hinted = {name for name in self._hints if self._has_rested(name, REST_SECONDS)}
-        if not leads and not hinted:
-            return leads
+        if not self._leads and not hinted:
+            return
         # Read again, because other workers may have asked servers meanwhile.
         asked = await self._servers.time()
         self._known = dict(await self._servers.read())
-        due = hinted | ({name for name in wanted if self._is_due(name)} if leads else set())
+        due = hinted | ({name for name in wanted if self._is_due(name)} if self._leads else set())
         self._hints -= due
         turns = asyncio.Semaphore(MOST_AT_ONCE)
         await asyncio.gather(*(self._ask_in_turn(turns, name, asked) for name in due))
-        for gone in self._known.keys() - wanted if leads else ():
+        for gone in self._known.keys() - wanted if self._leads else ():
             await self._servers.forget(gone, asked)
-        return leads
 
     def _is_due(self, name: str) -> bool:
         known = self._known.get(name)
