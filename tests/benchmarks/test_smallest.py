@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import support
-from tests.support.fleets import environment
-from tests.support.template import Forked, template
+from tests.support.fleets import environment, started
+from tests.support.template import Forked
 
 ELSEWHERE = {
     "postgres": "needs PostgreSQL: `make bench ARGS=--smallest` runs it where that is installed",
@@ -24,13 +24,7 @@ ELSEWHERE = {
 def start(
     module: str, arguments: Sequence[str], env: Mapping[str, str], *standard: IO[Any]
 ) -> subprocess.Popen[bytes] | Forked:
-    if template.serves(env):
-        words = arguments if module == "coordinator" else ("-m", module, *arguments)
-        return template.start(words, env, *standard)
-    stdin, stdout, stderr = standard
-    return subprocess.Popen(
-        [sys.executable, "-m", module, *arguments], env=env, stdin=stdin, stdout=stdout, stderr=stderr
-    )
+    return started(arguments, env, *standard, module=module)
 
 
 @pytest.fixture(autouse=True)

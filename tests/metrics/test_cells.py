@@ -10,7 +10,6 @@ import mmap
 import os
 import resource
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -52,60 +51,44 @@ from coordinator.toolsets.items.metrics.usage import KINDS, PROJECT_BUDGET, TOKE
 from coordinator.transport.calls import count_answer
 from coordinator.transport.metrics import INFLIGHT, REQUESTS
 from tests.support.counts import recorded_in
-from tests.support.fleets import environment, samples
+from tests.support.fleets import environment, samples, started
+from tests.support.template import Forked
 from tests.support.users import common_folder, without_privileges
 
-_WORK = """
-import signal, sys
-from pathlib import Path
-from typing import Any
-from coordinator.metrics import Recording, SharedCells, install
-from coordinator.transport.calls import count_answer
-from coordinator.transport.metrics import INFLIGHT
-directory, slot, calls = sys.argv[1:]
-install(Recording(SharedCells(Path(directory), slot), slot))
-INFLIGHT.set(1)
-for _ in range(int(calls)):
-    count_answer("claim_item", "ok", "fast", 0.002)
-print("counted", flush=True)
-signal.pause()
-"""
-"""Counts calls in a slot, reports that, and waits to be killed."""
-
-Start = Callable[[dict[str, int]], list[subprocess.Popen[str]]]
+Start = Callable[[dict[str, int]], list[subprocess.Popen[bytes] | Forked]]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Starts processes, ``{slot: calls}``, and returns them once they have counted their calls."""
-    running: list[subprocess.Popen[str]] = []
+    running: list[subprocess.Popen[bytes] | Forked] = []
 
-    def begin(calls: dict[str, int]) -> list[subprocess.Popen[str]]:
-        started = [
-            subprocess.Popen(
-                [sys.executable, "-c", _WORK, str(tmp_path / "m"), slot, str(count)],
-                stdout=subprocess.PIPE,
-                text=True,
-                env=environment(),
-            )
-            for slot, count in calls.items()
-        ]
-        running.extend(started)
-        for one in started:
-            assert one.stdout is not None
-            assert one.stdout.readline() == "counted\n"
-        return started
+    def begin(calls: dict[str, int]) -> list[subprocess.Popen[bytes] | Forked]:
+        reading, writing = os.pipe()
+        with open(os.devnull, "rb") as nothing, open(reading) as said, open(writing, "wb") as out:
+            new = [
+                started(
+                    (str(tmp_path / "m"), slot, str(count)),
+                    environment(),
+                    nothing,
+                    out,
+                    out,
+                    module="tests.metrics.counting",
+                )
+                for slot, count in calls.items()
+            ]
+            running.extend(new)
+            assert [said.readline() for _ in new] == ["counted\n"] * len(new)
+        return new
 
     yield begin
     for one in running:
         kill(one)
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process: subprocess.Popen[bytes] | Forked) -> None:
     process.kill()
     process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
 
 
 def plainly_read(text: bytes) -> dict[str, float]:

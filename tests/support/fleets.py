@@ -63,8 +63,9 @@ def started(
     *standard: IO[Any],
     prefix: Sequence[str] = (),
     forked: bool = True,
+    module: str = "coordinator",
 ) -> subprocess.Popen[bytes] | Forked:
-    """Starts a ``fleet`` command as a fork of the template, if that can be.
+    """Starts a ``fleet`` command, or another ``module`` with a function ``main``, as a fork of the template if it can.
 
     Args:
         standard: files for its standard input, output and error output.
@@ -72,9 +73,10 @@ def started(
         forked: whether it may be a fork.
     """
     if forked and template.serves(env):
-        return template.start(arguments, env, *standard)
+        words = arguments if module == "coordinator" else ("-m", module, *arguments)
+        return template.start(words, env, *standard)
     stdin, stdout, stderr = standard
-    command = [*prefix, sys.executable, "-m", "coordinator", *arguments]
+    command = [*prefix, sys.executable, "-m", module, *arguments]
     return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=env)
 
 
