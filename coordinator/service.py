@@ -121,7 +121,7 @@ class ServiceGroup(Service):
     async def start(self) -> None:
         """Starts them; if one fails, or this is cancelled, those that have begun are stopped.
 
-        Returns without having started all if ``stop`` is called meanwhile.
+        Returns without having started all if ``stop`` is called meanwhile, which then stops them by its deadline.
         """
         if not self._stopped:
             self._left.clear()
@@ -133,11 +133,10 @@ class ServiceGroup(Service):
             try:
                 await self._starting
             except BaseException as error:
-                ours = self._stopped and isinstance(error, asyncio.CancelledError)
+                if self._stopped and isinstance(error, asyncio.CancelledError):
+                    return
                 await self.stop()
-                if not ours:
-                    raise
-                return
+                raise
             finally:
                 self._starting = None
 

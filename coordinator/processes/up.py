@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import msgspec
@@ -19,11 +20,12 @@ from coordinator.processes.stores import given_url, open_for_serving, store_fail
 from coordinator.processes.supervision.brief import Role
 from coordinator.processes.supervision.cluster_supervisor import ClusterSupervisor, embedded_store
 from coordinator.processes.supervision.roles import open_recording, slots
-from coordinator.processes.supervision.running import Announcer, apply_reload, metrics_dir, run_until_told
+from coordinator.processes.supervision.running import Announcer, apply_reload, keep, metrics_dir, run_until_told
 from coordinator.processes.supervision.sockets import reserved
 from coordinator.processes.supervision.store_supervisor import StoreSupervisor
 from coordinator.processes.supervision.supervised import Spec
 from coordinator.processes.supervision.supervisor import Supervisor
+from coordinator.service import Functions, ServiceGroup
 from coordinator.settings import LoadedSettings, Settings, redacted
 from coordinator.settings.effective_auth import base_url
 from coordinator.store import StoreError
@@ -49,25 +51,24 @@ def run_up(loaded: LoadedSettings, greet: Callable[[Settings], Awaitable[None]])
     """
     settings = loaded.settings
     logs.configure(settings.log_level, settings.log_format, context={"slot": _PREFIX})
-    file = FleetFile(Path(settings.data_dir))
-    try:
-        fleet = _Up(loaded, file, greet)
+    with closing(FleetFile(Path(settings.data_dir))) as file:
+        fleet = FleetProcess(loaded, file, greet)
         run_until_told(fleet.run, fleet.hurry, fleet.reload)
-    finally:
-        file.close()
 
 
-class _Up:
+class FleetProcess:
+    """The process that supervises a whole fleet. Arguments as ``run_up``."""
+
     def __init__(self, loaded: LoadedSettings, file: FleetFile, greet: Callable[[Settings], Awaitable[None]]) -> None:
-        self._settings = settings = loaded.settings
+        self._settings = loaded.settings
         self._reader = Rereader(loaded)
         self._file = file
         self._greet = greet
-        self._metrics_dir = metrics_dir(settings)
+        self._metrics_dir = metrics_dir(loaded.settings)
         self._started_at = now()
         self._embedded: StoreSupervisor | ClusterSupervisor | None = None
         self._supervisor: Supervisor | None = None
-        self._ready = self._stopping = False
+        self._ready = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Starts everything, waits for the stop signal, and stops it.
@@ -75,33 +76,49 @@ class _Up:
         Raises:
             ProcessProblem: it cannot start; nothing is left running.
         """
+        directory = self._metrics_dir
         await wait_for_leftovers(self._file.previous)
-        with reserved(self._settings) as self._settings:
-            clear_free_slots(self._metrics_dir)
+        with ExitStack() as held:
+            self._settings = settings = held.enter_context(reserved(self._settings))
+            clear_free_slots(directory)
+            held.callback(clear_free_slots, directory)
+            (slot,) = held.enter_context(slots(directory, _PREFIX))
+            logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
+            held.enter_context(closing(open_recording(directory, slot, settings)))
+            frontends = held.enter_context(slots(directory, "fe", settings.frontends))
+            workers = held.enter_context(slots(directory, "w", settings.workers))
             try:
-                with slots(self._metrics_dir, _PREFIX) as (slot,):
-                    await self._run_as(slot, stop)
-            finally:
-                clear_free_slots(self._metrics_dir)
+                await keep(self.compose(frontends, workers), settings.drain_seconds, stop)
+            except StoreError as error:
+                raise store_failed(error) from None
 
-    async def _run_as(self, slot: str, stop: asyncio.Event) -> None:
-        logs.configure(self._settings.log_level, self._settings.log_format, context={"slot": slot})
-        own = open_recording(self._metrics_dir, slot, self._settings)
-        try:
-            await self._start_store()
-            with (
-                slots(self._metrics_dir, "fe", self._settings.frontends) as frontends,
-                slots(self._metrics_dir, "w", self._settings.workers) as workers,
-            ):
-                await self._keep_processes(stop, frontends, workers)
-        finally:
-            if self._embedded is not None:
-                await self._embedded.stop()
-            own.close()
+    def compose(self, frontends: Sequence[str], workers: Sequence[str]) -> ServiceGroup:
+        """The store, if none is given, and the processes in these slots.
+
+        Raises:
+            ProcessProblem: the settings contradict each other.
+        """
+        settings = self._settings
+        if not given_url(settings):
+            self._embedded = embedded_store(settings, self._store_moved, self._write)
+        elif settings.shards > 1:
+            raise ProcessProblem(
+                "shards are those of the embedded Redis, and redis_url names another: give one", "usage"
+            )
+        children: list[tuple[Role, str]] = [("frontend", slot) for slot in frontends]
+        children += [("worker", slot) for slot in workers]
+        specs = [Spec(role, slot, self._child_settings, self._metrics_dir) for role, slot in children]
+        self._supervisor = Supervisor(specs, self._metrics_dir, settings.watchdog_seconds, self._write)
+        return ServiceGroup(
+            *([self._embedded] if self._embedded is not None else []),
+            Functions(start=self._check_store),
+            self._supervisor,
+            Functions(start=self._announce),
+        )
 
     def hurry(self) -> None:
         """Makes a drain kill the rest; before there is anything to drain, exits at once."""
-        if self._supervisor is None:
+        if self._supervisor is None or not self._supervisor.begun:
             # The embedded store, which may still be loading its data, stops with this process.
             os._exit(1)
         self._supervisor.hurry()
@@ -110,42 +127,9 @@ class _Up:
         """Rereads the settings and applies them in all front-ends."""
         self._settings = apply_reload(self._reader.read(), self._settings, self._supervisor)
 
-    async def _start_store(self) -> None:
-        """Starts the embedded store, or checks that the given one can be used."""
-        url = given_url(self._settings)
-        if url and self._settings.shards > 1:
-            raise ProcessProblem(
-                "shards are those of the embedded Redis, and redis_url names another: give one", "usage"
-            )
-        if not url:
-            self._embedded = embedded_store(self._settings, self._store_moved, self._write)
-            try:
-                await self._embedded.start()
-            except StoreError as error:
-                raise store_failed(error) from None
-            url = self._embedded.url
-        store = await open_for_serving(self._settings, url)
+    async def _check_store(self) -> None:
+        store = await open_for_serving(self._settings, self._child_settings().redis_url)
         await store.close()
-
-    async def _keep_processes(self, stop: asyncio.Event, frontends: Sequence[str], workers: Sequence[str]) -> None:
-        children: list[tuple[Role, str]] = [("frontend", slot) for slot in frontends]
-        children += [("worker", slot) for slot in workers]
-        specs = [Spec(role, slot, self._child_settings, self._metrics_dir) for role, slot in children]
-        settings = self._settings
-        self._supervisor = Supervisor(
-            specs, self._metrics_dir, settings.drain_seconds, settings.watchdog_seconds, self._write
-        )
-        try:
-            if await self._supervisor.start(stop):
-                self._ready = True
-                self._write()
-                await self._announce()
-                await stop.wait()
-            _log.info("stopping", drain_seconds=self._settings.drain_seconds)
-        finally:
-            self._stopping = True
-            self._write()
-            await self._supervisor.drain()
 
     def _child_settings(self) -> Settings:
         url = self._embedded.url if self._embedded is not None else given_url(self._settings)
@@ -156,6 +140,8 @@ class _Up:
             self._supervisor.renew()
 
     async def _announce(self) -> None:
+        self._ready = True
+        self._write()
         settings = self._settings
         store = redacted(settings.redis_url)
         if self._embedded is not None:
@@ -169,14 +155,14 @@ class _Up:
 
     def _write(self) -> None:
         """Writes the state of the fleet into ``fleet.json``, for other commands."""
-        settings, embedded = self._settings, self._embedded
+        settings, embedded, supervisor = self._settings, self._embedded, self._supervisor
         fleet = Fleet(
             pid=os.getpid(),
             version=__version__,
             base_url=base_url(settings.host, settings.port),
             admin_url=base_url(settings.admin_host or settings.host, settings.admin_port or settings.port),
             ready=self._ready,
-            stopping=self._stopping,
+            stopping=supervisor is not None and supervisor.stopping,
             drain_seconds=settings.drain_seconds,
             started_at=self._started_at,
             metrics_dir=str(self._metrics_dir),
@@ -184,7 +170,7 @@ class _Up:
             store_pid=embedded.pid if embedded is not None else None,
             processes=tuple(
                 Process(child.spec.slot, child.spec.role, child.pid, child.state == "ready")
-                for child in self._supervisor or ()
+                for child in supervisor or ()
             ),
         )
         try:

@@ -4,9 +4,12 @@ settings while it stops and afterwards. The services are those that processes ar
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -17,11 +20,17 @@ import pytest
 
 from coordinator.metrics import MemoryCells, Recording
 from coordinator.processes import frontend
+from coordinator.processes.fleetfile import FleetFile
 from coordinator.processes.frontend import FrontEndProcess
 from coordinator.processes.stdio import StdioSession
+from coordinator.processes.supervision import spawner
 from coordinator.processes.supervision.cluster_supervisor import embedded_store
+from coordinator.processes.supervision.lifecycle import Report
+from coordinator.processes.supervision.spawner import Spawner
+from coordinator.processes.supervision.supervisor import Supervisor
+from coordinator.processes.up import FleetProcess
 from coordinator.service import Background, Functions, Service, ServiceGroup, Together
-from coordinator.settings import Settings
+from coordinator.settings import Settings, load_settings
 from coordinator.settings.sections.identity import ActorAuthentication
 from coordinator.store import Store
 from tests.gateway.lab import section, settings_of
@@ -62,12 +71,36 @@ async def worker(store: Store, settings: Settings, _: Path) -> AsyncIterator[Ser
         await service.stop()  # one that was never started, too
 
 
+CHILD = "import os, signal, sys; os.write(int(sys.argv[1]), sys.argv[3].encode()); signal.pause()"
+TEMPLATE = "import socket, sys; it = socket.socket(fileno=int(sys.argv[1])); it.send(b'ready'); it.recv(1)"
+
+
+def quick(program: str, *descriptors: int) -> subprocess.Popen[bytes]:
+    """In place of a template or a process of the fleet, which would import everything."""
+    arguments = *map(str, descriptors), msgspec.json.encode(Report(ready=True)).decode() + "\n"
+    return subprocess.Popen([sys.executable, "-IS", "-c", program, *arguments], pass_fds=descriptors)
+
+
+async def fleet(store: Store, settings: Settings, directory: Path) -> AsyncIterator[ServiceGroup]:
+    file = FleetFile(directory)
+    own = msgspec.structs.replace(settings, data_dir=str(directory))
+    process = FleetProcess(dataclasses.replace(load_settings({}, {}), settings=own), file, greeted)
+    services = process.compose(("fe-0", "fe-1"), ("w-0",))
+    yield services
+    file.close()
+    assert [child.pid for one in services if isinstance(one, Supervisor) for child in one] == [None] * 3
+
+
+async def greeted(_: Settings) -> None:
+    """No person looks on."""
+
+
 async def own_store(_: Store, settings: Settings, directory: Path) -> AsyncIterator[ServiceGroup]:
     embedded = embedded_store(msgspec.structs.replace(settings, data_dir=str(directory)), lambda: None)
     yield ServiceGroup(embedded)
 
 
-COMPOSITIONS: tuple[Compose, ...] = (front_end, stdio, worker, own_store)
+COMPOSITIONS: tuple[Compose, ...] = (front_end, stdio, worker, fleet, own_store)
 
 
 class Case:
@@ -138,6 +171,9 @@ def unfrozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(frontend, "GRACE_SECONDS", 0.01)
     monkeypatch.setattr(frontend, "FRESH_SECONDS", 0.01)
     monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+    monkeypatch.setattr(spawner, "adopt_orphans", lambda: None)
+    monkeypatch.setattr(spawner, "start_template", lambda requests, roles: quick(TEMPLATE, requests))
+    monkeypatch.setattr(Spawner, "start", lambda self, slot, brief, *pipes: quick(CHILD, *pipes))
     with recorded_in(Recording(MemoryCells(), "tests")):
         yield
 
@@ -195,7 +231,7 @@ class Noted(Service):
             await asyncio.Event().wait()
 
     async def stop(self, deadline: float = 0.0) -> None:
-        self._log.append(f"stop {self._name}")
+        self._log.append(f"stop {self._name}" + (f" by {deadline}" if deadline else ""))
         if self._fails:
             raise OSError(self._name)
 
@@ -226,9 +262,9 @@ async def test_a_stop_ends_a_start_that_waits() -> None:
     services = ServiceGroup(Noted("a", log), Noted("b", log, waits=True), Noted("c", log))
     starting = asyncio.create_task(services.start())
     await wait_until(lambda: "start b" in log)
-    await services.stop()
+    await services.stop(7.0)
     await starting
-    assert log == ["start a", "start b", "stop b", "stop a"]
+    assert log == ["start a", "start b", "stop b by 7.0", "stop a by 7.0"]
 
 
 async def test_functions_may_be_of_both_kinds() -> None:

@@ -72,7 +72,7 @@ from coordinator.processes.supervision import spawner, supervisor
 
 async def main():
     spawner.UNREAPED_SECONDS = 0.1
-    fleet = supervisor.Supervisor((), pathlib.Path("."), 1.0, 0)
+    fleet = supervisor.Supervisor((), pathlib.Path("."), 0)
     stranger = subprocess.Popen(["true"], start_new_session=True)
     os.waitid(os.P_PID, stranger.pid, os.WEXITED | os.WNOWAIT)
     fleet.reap()
@@ -100,13 +100,13 @@ async def main():
         socket.socketpair = full  # the event loop has its own
     before = os.listdir("/proc/self/fd")
     fleet = supervisor.Supervisor(
-        [supervised.Spec("worker", "w-0", Settings, pathlib.Path("."))], pathlib.Path("."), 1.0, 0
+        [supervised.Spec("worker", "w-0", Settings, pathlib.Path("."))], pathlib.Path("."), 0
     )
     try:
-        await fleet.start(asyncio.Event())
+        await fleet.start()
     except ProcessProblem as failed:
         print(failed)
-    await fleet.drain()
+    await fleet.stop()
     assert os.listdir("/proc/self/fd") == before
     print(*tried)
 

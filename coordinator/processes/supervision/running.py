@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from coordinator.metrics import clear_free_slots, logs, process
 from coordinator.processes.metrics import PROCESSES
@@ -17,7 +20,10 @@ from coordinator.processes.supervision.brief import ReloadOutcome, Role
 from coordinator.processes.supervision.roles import open_recording, slots
 from coordinator.processes.supervision.supervised import Spec
 from coordinator.processes.supervision.supervisor import Supervisor
+from coordinator.service import Functions, ServiceGroup
 from coordinator.settings import LoadedSettings, Settings, config_version, settings_digest, taken_over
+
+_log = structlog.get_logger(__name__)
 
 
 def metrics_dir(settings: Settings) -> Path:
@@ -98,43 +104,30 @@ def keep_frontends_up(
     clear_free_slots(directory)
     with slots(directory, "serve") as (slot,), slots(directory, "fe", settings.frontends) as frontends:
         logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
-        own = open_recording(directory, slot, settings)
-        try:
-            _supervise(frontends, settings, loaded, directory, announcer)
-        finally:
-            own.close()
+        with contextlib.closing(open_recording(directory, slot, settings)):
+            reader = Rereader(loaded)
+            specs = [Spec("frontend", slot, lambda: settings, directory) for slot in frontends]
+            supervisor = Supervisor(specs, directory, settings.watchdog_seconds)
+
+            def reload() -> None:
+                nonlocal settings
+                settings = apply_reload(reader.read(), settings, supervisor)
+
+            services = ServiceGroup(supervisor, Functions(start=announcer.ready))
+            run_until_told(partial(keep, services, settings.drain_seconds), supervisor.hurry, reload)
 
 
-def _supervise(
-    frontends: Sequence[str],
-    settings: Settings,
-    loaded: LoadedSettings,
-    directory: Path,
-    announcer: Announcer,
-) -> None:
-    reader = Rereader(loaded)
-    specs = [Spec("frontend", slot, lambda: settings, directory) for slot in frontends]
-    supervisor: Supervisor | None = None
-
-    async def main(stop: asyncio.Event) -> None:
-        nonlocal supervisor
-        supervisor = Supervisor(specs, directory, settings.drain_seconds, settings.watchdog_seconds)
-        try:
-            if await supervisor.start(stop):
-                announcer.ready()
-                await stop.wait()
-        finally:
-            await supervisor.drain()
-
-    def hurry() -> None:
-        if supervisor is not None:
-            supervisor.hurry()
-
-    def reload() -> None:
-        nonlocal settings
-        settings = apply_reload(reader.read(), settings, supervisor)
-
-    run_until_told(main, hurry, reload)
+async def keep(services: ServiceGroup, drain_seconds: float, stop: asyncio.Event) -> None:
+    """Starts services, waits until ``stop`` is set, and stops them. Raises as their ``start``."""
+    starting, told = asyncio.ensure_future(services.start()), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([starting, told], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+        await told
+        _log.info("stopping", drain_seconds=drain_seconds)
+    finally:
+        await services.stop(asyncio.get_running_loop().time() + drain_seconds)
 
 
 def run_until_told(

@@ -26,6 +26,7 @@ from coordinator.processes.supervision import spawner
 from coordinator.processes.supervision.brief import ReloadOutcome
 from coordinator.processes.supervision.lifecycle import BEAT_SECONDS
 from coordinator.processes.supervision.supervised import Child, Spec
+from coordinator.service import Service, Tasks
 
 _log = structlog.get_logger(__name__)
 
@@ -35,40 +36,38 @@ RESTART_SECONDS = 60.0
 """How long the event loop of a restarted process may be blocked or not started before it counts as hung."""
 START_ATTEMPTS = 3
 KILL_SECONDS = 5.0
-"""How long killed processes may take to exit. Stopping a fleet takes up to the drain time and this."""
+"""How long killed processes may take to exit, and those of a fleet that does not start to end by themselves."""
 _LOOK_SECONDS = 0.5
 
 
-class Supervisor:
+class Supervisor(Service):
     """The processes of one fleet, or of one command.
 
     Args:
         specs: the processes to keep running.
         metrics_dir: the directory of their metrics.
-        drain_seconds: how long a stop waits for work in progress.
         watchdog_seconds: how long the event loop of a process may be blocked; 0: for ever.
-        on_change: called when a process has started, become ready or exited.
+        on_change: called when a process has started, become ready or exited, and when all are asked to end.
     """
 
     def __init__(
         self,
         specs: Sequence[Spec],
         metrics_dir: Path,
-        drain_seconds: float,
         watchdog_seconds: int,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._spawner = spawner.Spawner(spec.role for spec in specs)
         self._children = [Child(spec, self._spawner, self._reported) for spec in specs]
         self._metrics_dir = metrics_dir
-        self._drain_seconds = drain_seconds
         self._watchdog_seconds = watchdog_seconds
-        self._watchdog: asyncio.Task[None] | None = None
+        self._watching = Tasks()
         self._on_change = on_change
         self._all_ready = asyncio.Event()
         self._failed: ProcessProblem | None = None
         self._refused: ReloadOutcome | None = None
-        self._stopping = False
+        self.begun = self.stopping = False
+        """Whether it has begun to start processes, and to end them."""
         self._ended = asyncio.Event()
         self._hurry = asyncio.Event()
         self._restarts: dict[Child, asyncio.TimerHandle] = {}
@@ -78,50 +77,42 @@ class Supervisor:
     def __iter__(self) -> Iterator[Child]:
         return iter(self._children)
 
-    async def start(self, stop: asyncio.Event) -> bool:
-        """Starts all processes; True: all are ready; False: ``stop`` was set before.
+    async def start(self) -> None:
+        """Starts all processes; returns when all are ready.
 
         Raises:
-            ProcessProblem: a process cannot start. Others may run, so call ``drain``.
+            ProcessProblem: a process cannot start.
         """
+        self.begun = True
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.reap)
         start_restarts({child.spec.role for child in self._children})
-        stopped = asyncio.create_task(stop.wait())
-        prepared = asyncio.create_task(self._spawner.prepare())
-        all_ready = asyncio.create_task(self._all_ready.wait())
-        try:
-            await asyncio.wait([prepared, stopped], return_when=asyncio.FIRST_COMPLETED)
-            if not stop.is_set():
-                prepared.result()
-                for child in self._children:
-                    self._start(child)
-                await asyncio.wait([all_ready, stopped], timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (stopped, prepared, all_ready):
-                task.cancel()
+        await self._spawner.prepare()
+        for child in self._children:
+            self._start(child)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(START_SECONDS):
+                await self._all_ready.wait()
         if self._failed is not None:
             raise self._failed
-        if stop.is_set():
-            return False
         if not self._all_ready.is_set():
             late = ", ".join(str(child.spec) for child in self._children if child.state != "ready")
             raise ProcessProblem(f"not ready after {START_SECONDS:.0f} seconds: {late}")
         if self._watchdog_seconds:
-            self._watchdog = asyncio.create_task(self._end_what_hangs(), name="watchdog")
-        return True
+            self._watching.spawn(self._end_what_hangs(), "watchdog")
 
-    async def drain(self) -> None:
-        """Asks every process to finish its work and exit; kills those left after the drain time."""
-        self._stopping = True
-        if self._watchdog is not None:
-            self._watchdog.cancel()
+    async def stop(self, deadline: float = 0.0) -> None:
+        """Asks every process to finish its work and exit; kills those left after the deadline."""
+        self.stopping = True
+        self._on_change()
+        await self._watching.stop()
         for timer in self._restarts.values():
             timer.cancel()
         self._restarts.clear()
         self._signal(signal.SIGTERM)
-        if not await self._gone(self._drain_seconds):
+        seconds = deadline - asyncio.get_running_loop().time() if deadline else KILL_SECONDS
+        if not await self._gone(seconds):
             left = ", ".join(str(child.spec) for child in self._children if child.pid is not None)
-            _log.warning("killing what did not end in time", processes=left, seconds=self._drain_seconds)
+            _log.warning("killing what did not end in time", processes=left, seconds=round(seconds, 1))
             self._hurry.clear()
             self._signal(signal.SIGKILL)
             await self._gone(KILL_SECONDS)
@@ -173,7 +164,7 @@ class Supervisor:
             # It could not stop the commands that it had started, and another process may start them again.
             end_session(child.session)
         self._ended.set()
-        if not self._stopping:
+        if not self.stopping:
             if not self._all_ready.is_set() and (child.kind != "failed" or child.failures >= START_ATTEMPTS):
                 self._failed = ProcessProblem(_sentence(child), child.kind)
                 self._all_ready.set()
