@@ -53,7 +53,7 @@ def _role(number: str) -> str:
 
 
 _OTHER = Field("otherId", "the item at the other end", uuid)
-_REASON = Field("reason", "of a release: failed, gave_up, hopeless or handed_back; none otherwise")
+_REASON = Field("reason", "of a release: failed, gave_up, hopeless, handed_back or untouched; none otherwise")
 _KEY = Field("key", "the note's key; not its text")
 _STEP = {
     "s": Field("stepId", "the step"),
@@ -85,7 +85,7 @@ KINDS: dict[str, Kind] = {
         {
             "f": Field("from", "the role before", _role),
             "t": Field("to", "the role now", _role),
-            "g": Field("trigger", "start, complete, block, hold, resume, cancel, reopen, cascade or quarantine"),
+            "g": Field("trigger", "start, complete, block, hold, resume, cancel, reopen, cascade, quarantine or untouched"),
             "n": Field("note", "result, if it brought the item's result, which has no event of its own"),
         },
     ),

@@ -108,6 +108,16 @@ async def claim_with_all(tools: Client) -> Prepared:
     return "claim_item", {"claims": [{"itemId": item[:8]}], "include": ["item", "notes", "results"]}
 
 
+async def claim_the_next(tools: Client) -> Prepared:
+    done, after, free = await tools.add_many(3)
+    await tools.link(done, after)
+    claim = await tools.claim("agent", done)
+    await tools.advance(done, "start", "agent")
+    released = {"itemId": done, "fenceToken": claim["fenceToken"], "reason": "done", "result": {"a": [1]}}
+    more = {"itemId": free[:8], "reason": "untouched"}
+    return "claim_item", {"claims": [{"selector": {}}], "releases": [released, more], "start": True}
+
+
 async def write_notes(tools: Client) -> Prepared:
     item = await tools.add()
     await tools("manage_notes", operation="upsert", notes=[{"itemId": item, "key": "plan", "role": "queue"}])
@@ -161,6 +171,7 @@ CALLS = [
     claim,
     advance_with_results,
     claim_with_all,
+    claim_the_next,
     write_notes,
     delete_notes,
     create_tree,

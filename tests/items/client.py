@@ -254,11 +254,10 @@ class Client:
         return result
 
     async def claims(
-        self, agent: str, claims: Sequence[Json] = (), releases: Sequence[Json] = (), request_id: str = ""
+        self, agent: str, claims: Sequence[Json] = (), releases: Sequence[Json] = (), request_id: str = "", **more: Any
     ) -> Json:
-        return await self(
-            "claim_item", actor=actor(agent), claims=claims, releases=releases, requestId=request_id or fresh_id()
-        )
+        named = {"actor": actor(agent), "requestId": request_id or fresh_id()}
+        return await self("claim_item", **named, claims=claims, releases=releases, **more)
 
     async def claim(self, agent: str, item: str, **fields: Any) -> Json:
         """Claims one item; the entry's result."""

@@ -17,10 +17,10 @@ PRIORITIES = ("high", "medium", "low")
 def call_of(
     agent: str, selector: Json | None = None, *, request_id: str = "", wait_ms: int = 0, **more: Any
 ) -> dict[str, Any]:
-    """The arguments of a claim by selector; ``more`` are fields of the entry, ``releases``, ``include`` and
-    ``capabilities``."""
+    """The arguments of a claim by selector; ``more`` are fields of the entry, ``releases`` (ids, or whole entries),
+    ``include``, ``start`` and ``capabilities``."""
     releases = more.pop("releases", ())
-    include = {"include": more.pop("include")} if "include" in more else {}
+    include: Json = {name: more.pop(name) for name in ("include", "start") if name in more}
     if (named := more.pop("capabilities", None)) is not None:
         include["capabilities"] = named
     arguments: Json = {
@@ -30,7 +30,7 @@ def call_of(
         **include,
     }
     if releases:
-        arguments["releases"] = [{"itemId": item} for item in releases]
+        arguments["releases"] = [{"itemId": item} if isinstance(item, str) else item for item in releases]
     if wait_ms:
         arguments["waitMs"] = wait_ms
     return arguments

@@ -59,7 +59,21 @@ class Agent:
 
     async def claim(self) -> Json:
         """Claims, and remembers what the text says is to be kept."""
-        (claim,) = (await self.do("claim_item", '"claims"', {"waitMs": 0}))["claimResults"]
+        return self._keep(await self.do("claim_item", '"claims"', {"waitMs": 0}))
+
+    async def finish(self) -> None:
+        """Ends the item that it has."""
+        answer = await self.do("claim_item", '"done"', {"claims": [], "waitMs": 0})
+        assert answer["releaseResults"][0]["transition"]["newRole"] == "terminal", answer
+
+    async def finish_and_claim(self) -> Json:
+        """Ends the item that it has and claims the next, in one call."""
+        answer = await self.do("claim_item", '"done"', {"waitMs": 0})
+        assert answer["releaseResults"][0]["transition"]["newRole"] == "terminal", answer
+        return self._keep(answer)
+
+    def _keep(self, answer: Json) -> Json:
+        (claim,) = answer["claimResults"]
         assert claim["outcome"] == "success", claim
         self._known |= {"itemId": claim["itemId"], "fenceToken": claim["fenceToken"]}
         return dict(claim)
@@ -74,19 +88,18 @@ async def test_an_orchestrator_its_workers_and_the_end_of_the_tree(client: Clien
     made = await orchestrator.do("create_work_tree")
     root, first, second = (made["root"]["id"], *(child["id"] for child in made["children"]))
     worker = await Agent(client, "work", "w1").read()
-    claim: Json = {}
+    claim = await worker.claim()
     for item in (first, second):
-        claim = await worker.claim()
         assert claim["itemId"] == item
         assert claim["item"]["description"]
-        started = await worker.do("advance_item", '"start"')
-        assert started["results"][0]["newRole"] == "work"
+        assert claim["start"]["newRole"] == "work"
         renewed = (await worker.do("claim_item", "<fenceToken>"))["claimResults"][0]
         assert renewed["outcome"] == "success"
         await worker.do("manage_notes")
-        done = await worker.do("advance_item", '"complete"')
-        assert done["results"][0]["newRole"] == "terminal"
+        if item == first:
+            claim = await worker.finish_and_claim()
     assert claim["results"][0]["itemId"] == first
+    await worker.finish()
     waited = await (await Agent(client, "orchestrate", "boss").read(item=root)).do("get_context")
     assert waited["waited"]["met"]
     assert waited["waited"]["counts"]["terminal"] == 2
@@ -97,14 +110,12 @@ async def test_a_worker_that_fails_and_one_that_takes_over(client: Client) -> No
     item = made["items"][0]["id"]
     first, second = await Agent(client, "work", "w1").read(item=item[:8]), await Agent(client, "work", "w2").read()
     await first.claim()
-    await first.do("advance_item", '"start"')
-    released = await first.do("claim_item", '"releases"')
+    released = await first.do("claim_item", '"failed"')
     assert released["releaseResults"][0]["outcome"] == "success"
     claim = await second.claim()
     assert (claim["itemId"], claim["takeover"], claim["role"]) == (item, True, "work")
-    started = await second.do("advance_item", '"start"')
-    assert started["results"][0]["newRole"] == "work"
-    await second.do("advance_item", '"complete"')
+    assert claim["start"]["newRole"] == "work"
+    await second.finish()
     told = await query(client, "get_context", itemId=item)
     assert told["attempts"]["last"][0]["reason"] == "failed"
 
@@ -124,8 +135,7 @@ async def test_a_reviewer_sends_back_and_accepts(client: Client, named: bool) ->
     assert (await other.do("claim_item", '"claims"', {"waitMs": 0}))["claimResults"][0]["outcome"] == "no_match"
     worker = await Agent(client, "work", "w1").read()
     assert (await worker.claim())["itemId"] == correction
-    await worker.do("advance_item", '"start"')
-    await worker.do("advance_item", '"complete"')
+    await worker.finish()
     assert (await other.claim())["itemId"] == item
     accepted = await other.do("advance_item")
     assert accepted["results"][0]["newRole"] == "terminal"

@@ -10,6 +10,10 @@ OPEN = {
         ".transitions[].result<3>: is an open object",
         ".transitions[].result<4>[]<3>: is an open object",
     ],
+    "items/claim_item": [
+        ".releases[].result<3>: is an open object",
+        ".releases[].result<4>[]<3>: is an open object",
+    ],
     "worker/work_done": [".result<3>: is an open object", ".result<4>[]<3>: is an open object"],
     "flows/workflow_create": [
         ".flow: is an open object",

@@ -222,7 +222,7 @@ def _registered(name: str, source: Source, *, writes: bool) -> list[Line]:
     flags = "n" if not writes else "f" if header.full else "w"
     call = f"{first}return o(g({{{','.join(fields)}}},k[1]){''.join(parameters)})"
     after = f"end)()\nr('{name}',{flags},function(k,a)\n{call}\nend)\nend"
-    return _wrapped(source, "do\nlocal o=(function()", after)
+    return _wrapped(reach.inlined(source), "do\nlocal o=(function()", after)
 
 
 def _families(words: set[str]) -> Line:

@@ -63,6 +63,22 @@ def _own(source: Source) -> str:
     return source.lines[-1].text.removeprefix("return ") if source.lines else ""
 
 
+def inlined(source: Source) -> Source:
+    """An operation that names the modules which it uses once where it uses them: that is shorter, and a call runs it
+    once."""
+    text = "\n".join(line.text for line in source.lines)
+    once = [name for name in source.requires if len(re.findall(_named(name), text)) == 1]
+    if not once:
+        return source
+    used = re.compile("|".join(map(_named, once)))
+    lines = [line._replace(text=used.sub(r"m.\g<0>", line.text)) for line in source.lines]
+    return source._replace(lines=lines, requires=[name for name in source.requires if name not in once])
+
+
+def _named(name: str) -> str:
+    return rf"(?<!\w)(?<![^.]\.){name}\b"
+
+
 def required(source: Source) -> list[Line]:
     """The line by which a file gets its modules: one, because a library has hundreds of them."""
     if not source.requires:

@@ -19,6 +19,12 @@ function requests.recall(run, request)
   return string.sub(record, 18), string.sub(record, 17, 17)
 end
 
+-- Whether a request has been answered, and not in part.
+function requests.is_answered(run, request)
+  local stored, state = requests.recall(run, request)
+  return stored and state ~= 'P'
+end
+
 -- Keeps a packed reply, and hands it back.
 function requests.remember(run, request, state, reply)
   if request.id ~= '' then

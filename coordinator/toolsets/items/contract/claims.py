@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -13,6 +13,7 @@ from coordinator.toolsets.doc import doc
 from coordinator.toolsets.items.contract import included
 from coordinator.toolsets.items.contract.attempts import REASONS
 from coordinator.toolsets.items.contract.dependencies import Blocker
+from coordinator.toolsets.items.contract.transitions import RESULT_SCHEMA, TransitionResult
 from coordinator.toolsets.items.field_types import base
 from coordinator.toolsets.items.field_types.resources import GivenResource, Resource
 from coordinator.toolsets.items.field_types.usage import GivenUsage, SpentBudget
@@ -30,9 +31,12 @@ CLAIM_OUTCOMES = (
     "stale_fence",
     "no_match",
     "superseded",
+    "release_refused",
     "rejected_by_policy",
 )
-RELEASE_OUTCOMES = ("success", "not_claimed_by_you", "not_found", "stale_fence")
+RELEASE_REASONS = (*REASONS, "done", "untouched")
+"""Those of attempts, and two that are none."""
+RELEASE_OUTCOMES = ("success", "not_claimed_by_you", "not_found", "stale_fence", "refused")
 
 DELEGATED = "token"
 """What a claim can include besides ``PARTS``."""
@@ -116,9 +120,18 @@ class ReleaseEntry(base.Arguments, kw_only=True):
     item_id: base.ItemRef
     fence_token: base.FenceToken = None
     reason: Annotated[
-        str | None, doc("failed, gave_up: an attempt in work or review; hopeless: quarantine.", enum=[*REASONS, None])
+        str | None,
+        doc(
+            "failed, gave_up: an attempt in work or review; hopeless: quarantine; done: ends the item first, or passes "
+            "it to review; untouched: takes the start under this claim back.",
+            enum=[*RELEASE_REASONS, None],
+        ),
     ] = None
     detail: Annotated[str | None, doc("With reason: more about it.", published={"maxLength": 500})] = None
+    result: Annotated[
+        Any, doc("With done: what came of the work, as advance_item has it.", published=RESULT_SCHEMA)
+    ] = None
+    summary: Annotated[str | None, doc("With done: for the history.", published={"maxLength": 2000})] = None
     usage: GivenUsage = None
 
 
@@ -160,6 +173,9 @@ class ClaimItem(base.Arguments, kw_only=True):
         ),
     ] = 0
     include: ClaimInclude = []
+    start: Annotated[
+        bool, doc("True: starts the claimed item, as advance_item does, if it is in queue or a takeover.")
+    ] = False
 
 
 EntryItemId = Annotated[str, doc("The item's UUID; as the caller wrote it if it was not found.")]
@@ -204,6 +220,7 @@ class ClaimResult(base.Result, kw_only=True):
     ready: Annotated[bool, doc("False: held, but not ready to be worked on, for reason and blockers.")] | UnsetType = (
         UNSET
     )
+    start: Annotated[TransitionResult, doc("With start: what came of it.")] | UnsetType = UNSET
     stop: (
         Annotated[
             bool, doc("True: an operator drains the agent, or a budget is spent; finish or release, and claim no more.")
@@ -249,6 +266,7 @@ class ReleaseResult(base.Result, kw_only=True):
     item_id: EntryItemId
     outcome: Annotated[str, doc("success: released.", enum=RELEASE_OUTCOMES)]
     error: EntryError | UnsetType = UNSET
+    transition: Annotated[TransitionResult, doc("With done: what came of it.")] | UnsetType = UNSET
 
 
 class ClaimSummary(base.Result, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from msgspec import UNSET, UnsetType
@@ -17,6 +18,10 @@ ERROR_CODES = ("not_claim_holder", "stale_fence", "resource_busy", "rejected_by_
 """The codes of refused transitions; other refusals have only a sentence."""
 
 _VALUES = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
+RESULT_SCHEMA: Mapping[str, Any] = {
+    "anyOf": [*_VALUES, {"type": "array", "items": {"anyOf": _VALUES}}, {"type": "null"}]
+}
+"""Of a result, in the input schema."""
 PreviousRole = Annotated[base.Role, doc("Role before.")]
 MissingKeys = Annotated[list[str], doc("Keys of required notes that are not filled.")]
 
@@ -34,7 +39,7 @@ class Transition(base.Arguments, kw_only=True):
         doc(
             "What came of the work, text or JSON up to 262,144 bytes; only with a transition that ends the "
             "item. Becomes its note 'result'.",
-            published={"anyOf": [*_VALUES, {"type": "array", "items": {"anyOf": _VALUES}}, {"type": "null"}]},
+            published=RESULT_SCHEMA,
         ),
     ] = None
     usage: GivenUsage = None
@@ -49,8 +54,8 @@ class ItemTransition(base.Result, kw_only=True):
         str,
         doc(
             "cascade: it followed a child; quarantine: attempts failed; end_claim: an operator "
-            "ended the claim, and the role stayed.",
-            enum=[*TRIGGERS, "cascade", "quarantine", "end_claim"],
+            "ended the claim, and the role stayed; untouched: a start was undone.",
+            enum=[*TRIGGERS, "cascade", "quarantine", "end_claim", "untouched"],
         ),
     ]
     at: Annotated[base.IsoTime, doc("When, UTC.")]

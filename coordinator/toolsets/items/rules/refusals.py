@@ -47,6 +47,7 @@ _TRANSITION = {
     "blocked": "item is blocked; use 'resume' first",
     "already_blocked": "item is already blocked",
     "not_blocked": "only a blocked item can be resumed",
+    "not_on_offer": "it is no new work: a claim starts what is in queue, and what another agent has left",
     "stale_fence": "fenceToken is not that of the item's present claim: the claim was lost",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -15,7 +15,7 @@ from coordinator.store.idempotency import NO_KEY, IdempotencyKey, run_once
 from coordinator.store.projects.lists import ProjectList
 from coordinator.toolsets.items.fields import FOR_LUA
 from coordinator.toolsets.items.rules.ids import Match, no_such_item, parse, pick
-from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.rules.schema import SchemaConfig, SchemaSource
 from coordinator.toolsets.items.rules.values import size
 
 LIBRARY = Library("coordinator.toolsets.items", constants={"item_fields": FOR_LUA})
@@ -149,22 +149,23 @@ class BaseStore:
     async def _change_by_schema(
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
     ) -> R:
-        """As ``_change``, for scripts whose next arguments are the schema version and the status labels.
+        """As ``_change``, for scripts whose next arguments are the schema version and the status labels."""
+        config = self.schemas.current
+        words = config.version, config.packed_labels, *args
+        return await self._installing(project, config, lambda: self._change(script, project, request, *words))
 
-        Installs the schema version in the project if that does not have it yet.
-        """
+    async def _installing(self, project: str, config: SchemaConfig, change: Callable[[], Awaitable[R]]) -> R:
+        """Makes a change by a schema version, which is installed in the project if that does not have it yet."""
         with contextlib.suppress(ToolFailure):  # not vital: the next change also records the project
             await self._projects.note(project)
-        config = self.schemas.current
-        labels = config.packed_labels
         try:
-            return await self._change(script, project, request, config.version, labels, *args)
+            return await change()
         except ScriptFailure as failure:
             if failure.code != "CONFIG_UNKNOWN":
                 raise
         fields = [part for field in config.packed() for part in field]
         await self._store.run(_INSTALL, project, config.version, SCHEMA_DAYS * 86_400, *fields)
-        return await self._change(script, project, request, config.version, labels, *args)
+        return await change()
 
     async def _change_in_slices(
         self, script: Script[list[R]], project: str, request: IdempotencyKey, parts: Iterable[Sequence[object]]

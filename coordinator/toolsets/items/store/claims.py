@@ -13,6 +13,7 @@ from coordinator.store import Script, ScriptFailure, keys
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.rules.transitions import Advanced
 from coordinator.toolsets.items.rules.usage.budgets import Used
 from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack, unfinished
@@ -22,8 +23,22 @@ from coordinator.toolsets.metrics import RESTARTS_OF_OPERATIONS
 
 Wanted = tuple[str, int, int] | tuple[str, int, int, str] | tuple[str, int, int, str | None, Used | bool]
 """An item to claim: its id, TTL in ms, fence or 0, further resources, and what was used."""
-Release = tuple[str, int, str, str] | tuple[str, int, str, str, Used | bool]
-"""A claim to release: the item's id, fence or 0, reason and detail or '', and what was used."""
+Release = (
+    tuple[str, int, str, str]
+    | tuple[str, int, str, str, Used | bool]
+    | tuple[str, int, str, str, Used | bool, Sequence[object] | bool, str]
+)
+"""A claim to release: the item's id, fence or 0, reason and detail or '', what was used; and of an item that is done
+its result, as ``rules.results`` has it, whether review may get that, and a summary."""
+
+
+class Act(NamedTuple):
+    """Who starts or ends items with a claim."""
+
+    author: tuple[str, str]
+    """The actor and how it was verified, as transitions have them."""
+    start: bool
+    """Whether the claimed item is started."""
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -42,6 +57,8 @@ class Further(msgspec.Struct, frozen=True, gc=False):
     """Of a new claim by a selector, or of an abandoned item: the item's role."""
     takeover: bool = False
     """Whether the item was abandoned."""
+    start: Advanced | None = None
+    """What came of its start."""
     renewed: bool = False
     """Whether the agent held the item already."""
     older: bool = False
@@ -84,6 +101,10 @@ class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
     item: str
     older: bool | None = None
     """Whether the caller has shown an older fence."""
+    moved: Advanced | None = None
+    """What came of the end of an item that is done."""
+    trigger: str = ""
+    """Of that."""
 
 
 class ClaimReply(msgspec.Struct, array_like=True):
@@ -128,14 +149,31 @@ class ClaimStore(RecurringStore):
         claims: Sequence[Wanted],
         releases: Sequence[Release],
         include: str = "",
+        act: Act | None = None,
     ) -> Coroutine[Any, Any, ClaimReply]:
         """Claims and releases items for one agent, atomically.
 
         Args:
             include: letters of what to add about the claimed item.
+            act: for a call that starts or ends items, too.
         """
         wanted, let_go = pack(claims) if claims else "", pack(releases) if releases else ""
-        return self._change(_CLAIM, project, request, *agent, wanted, let_go, include)
+        return self._act(_CLAIM, project, request, act, *agent, wanted, let_go, include)
+
+    def _act(
+        self,
+        script: Script[ClaimReply],
+        project: str,
+        request: IdempotencyKey,
+        act: Act | None,
+        *args: str | bytes | int,
+    ) -> Coroutine[Any, Any, ClaimReply]:
+        """As ``_change``, for scripts whose last argument is ``author`` of ``lua/claims/starting.lua``."""
+        if act is None:
+            return self._change(script, project, request, *args, "")
+        config = self.schemas.current
+        author = pack((*act.author, config.version, config.packed_labels.decode(), act.start))
+        return self._installing(project, config, lambda: self._change(script, project, request, *args, author))
 
     async def claim_next(
         self,
@@ -150,6 +188,7 @@ class ClaimStore(RecurringStore):
         process: str = "",
         include: str = "",
         used: Used | bool = False,
+        act: Act | None = None,
     ) -> ClaimReply:
         """Finds and claims the best item; the outcome is ``success``, ``no_match`` or, with ``wait_ms``, ``parked``.
 
@@ -157,6 +196,7 @@ class ClaimStore(RecurringStore):
             only: for a waiting call: whether ``process`` has no other call with the request.
             include: letters of what to add about the claimed item.
             used: what was used for it.
+            act: for a call that starts or ends items, too.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor; ``deadline_exceeded`` if a search
@@ -169,7 +209,7 @@ class ClaimStore(RecurringStore):
         wanted = *agent, ttl_ms, packed, queue, let_go, wait_ms, process, int(only)
         while True:
             try:
-                reply = await self._change(_CLAIM_NEXT, project, request, *wanted, after, again, include, spent)
+                reply = await self._act(_CLAIM_NEXT, project, request, act, *wanted, after, again, include, spent)
             except ScriptFailure as failure:
                 if failure.code != "NOT_FOUND":
                     raise

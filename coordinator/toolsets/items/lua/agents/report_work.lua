@@ -56,10 +56,7 @@ function reports.done(run, item, agent, author, said)
   local over = item.role == TERMINAL -- it has followed its children
   if over and format then return write(run, item, author, notes.RESULT, said) end
   if over then return end
-  local start, schema = work.begin(run, item, agent, author), schemas.of(run, item)
-  if start and start[2] ~= '' then return nil, nil, start end
-  local trigger, result = schema and schema.review and 'start' or 'complete', format and {text, format, said[1], true}
-  return nil, nil, triggers.advance(run, item.id, trigger, agent, author[1], author[2], summary, 0, result or nil)
+  return nil, nil, (work.pass_on(run, item, agent, author, summary, format and {text, format, said[1], true}))
 end
 
 function reports.ask(run, item, agent, author, said)

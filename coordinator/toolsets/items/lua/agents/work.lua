@@ -6,6 +6,7 @@ local classes = require 'classes'
 local items = require 'items'
 local obstacles = require 'obstacles'
 local requests = require 'requests'
+local schemas = require 'schemas'
 local triggers = require 'triggers'
 local usage = require 'usage'
 
@@ -37,6 +38,16 @@ end
 function work.begin(run, item, agent, author)
   if item.role ~= QUEUE and tonumber(item.tk) ~= item.fence then return false end
   return triggers.advance(run, item.id, 'start', agent, author[1], author[2], '', item.fence)
+end
+
+-- Passes an item on that an agent has done: to review where its schema has that, else to its end; starts it first if it
+-- was not. `result`, `used` = as `triggers.advance` takes them, that may be false. Returns the entry of the transition,
+-- or of the start if that was refused; and the trigger.
+function work.pass_on(run, item, agent, author, summary, result, used)
+  local start, schema = work.begin(run, item, agent, author), schemas.of(run, item)
+  if start and start[2] ~= '' then return start, 'start' end
+  local trigger = schema and schema.review and 'start' or 'complete'
+  return triggers.advance(run, item.id, trigger, agent, author[1], author[2], summary, 0, result, used), trigger
 end
 
 -- Places the claim of an agent that has expired again, for a report; not for one that lets the item go. Returns false

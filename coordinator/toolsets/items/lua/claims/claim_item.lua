@@ -1,15 +1,14 @@
 --[[
-purpose:   Claims and releases items for one agent atomically: first the claims in order, then the releases, but for
-           what the new claim gives up (releasing.lua).
+purpose:   Claims items in order, starts the one held in the end if that is asked for; makes releases (releasing.lua).
 guarantee: One winner per item among any number of callers. The agent's earlier claim is released only after a new
            one was acquired. One claim per agent: of several claimable entries the last is acquired and the others
            are `superseded`, so every item reported as held is held.
-args:      request run.events_max run.terms agent who wanted releases include
+args:      request run.events_max run.terms agent who wanted releases include author
            who = for agents.lua; wanted = packed {id, ttl_ms, fence, further demands (demands.lua) or
-           nil, used}, releases = packed {id, fence, reason, detail, used}; '' for none; fence 0 = none given; used =
-           for `usage.add`, may be missing; include = as included.lua has it for the claimed item, '' for none
+           nil, used}, releases = packed (releasing.lua); '' for none; fence 0 = none given; used = for `usage.add`, may
+           be missing; include = as included.lua has it for the claimed item, '' for none; author = as starting.lua
 reply:     ClaimReply (store/claims.py)
-errors:    REQUEST_ID_REUSED UNSETTLED
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
@@ -25,9 +24,8 @@ local obstacles = require 'obstacles'
 local readiness = require 'readiness'
 local releasing = require 'releasing'
 local resources = require 'resources'
+local starting = require 'starting'
 local usage = require 'usage'
-
-local TERMINAL = classes.TERMINAL
 
 -- Adds what is told of few claims to a result.
 local function tell(result, name, said)
@@ -36,9 +34,9 @@ local function tell(result, name, said)
 end
 
 -- Checks each claim in turn, without placing any. `drained` = the name under which the agent is drained, or nil; it may
--- only renew. `budgeted` = whether a budget may be spent. Returns the results so far; and of the claim to place: item,
--- number, ttl and what it takes of resources.
-local function decide(run, agent, drained, budgeted, wanted)
+-- only renew. `budgeted` = whether a budget may be spent; `refused` = whether none is to be placed. Returns the results
+-- so far; and of the claim to place: item, number, ttl and what it takes of resources.
+local function decide(run, agent, drained, budgeted, wanted, refused)
   local results, winner, place, ttl, taken = {}, nil, nil, nil, nil
   for n, claim in ipairs(wanted) do
     local id, fence, further = claim[1], claim[3], claim[4]
@@ -46,9 +44,11 @@ local function decide(run, agent, drained, budgeted, wanted)
     local outcome, wait, busy, needs = 'success', 0, nil, nil
     local older = item and fence > 0 and fence < (item.fence or 0)
     local renews = item and claims.is_live(run, item) and item.holder == agent
-    if not item then
+    if refused then
+      outcome = 'release_refused'
+    elseif not item then
       outcome = items.absence_reason(id)
-    elseif item.role == TERMINAL then
+    elseif item.role == classes.TERMINAL then
       outcome = 'terminal_item'
     elseif claims.is_live(run, item) and not renews then
       outcome, wait = 'already_claimed', item.expires - run.now
@@ -81,14 +81,16 @@ local function decide(run, agent, drained, budgeted, wanted)
   return results, winner, place, ttl, taken
 end
 
-return function(run, request, agent, who, wanted, releases, include)
+return function(run, request, agent, who, wanted, releases, include, author)
   return change(run, request, {looks_for = expiry.looked_for_by_changes(run.keys.prefix)}, function()
+    if starting.lacks_config(run, author) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     agents.meet(run, agent, who)
+    local made, _, refused = releasing.finish(run, releases, agent, author)
     local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent) or nil
     local list = wanted ~= '' and cmsgpack.unpack(wanted) or {}
     local budgeted = run.settings.b or not run.absent[run.keys.spent_budgets]
-    local results, winner, place, ttl, taken = decide(run, agent, drained, budgeted, list)
-    local used, made = winner and list[place][5], {}
+    local results, winner, place, ttl, taken = decide(run, agent, drained, budgeted, list, refused)
+    local used = winner and list[place][5]
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)
       if taken then resources.take_further(run, winner, taken) end
@@ -100,8 +102,9 @@ return function(run, request, agent, who, wanted, releases, include)
       if winner and winner.holder then claims.notice_expiry(run, winner, winner.holder ~= agent) end
       expiry.sweep(run) -- not for a heartbeat, which affects no other claim
       if winner then
-        if releases ~= '' then made = releasing.give_up(run, releases, agent, winner.id) end
+        releasing.give_up(run, releases, agent, author, winner.id, made)
         results[place] = claims.acquire(run, winner, agent, ttl, nil, taken)
+        starting.start(run, results[place], winner, agent, author)
         if used then usage.add(run, winner.id, agent, used) end
       end
     end
@@ -111,6 +114,6 @@ return function(run, request, agent, who, wanted, releases, include)
       if why then tell(result, 'waiting', why) end
       if drained then tell(result, 'drained', drained) end
     end
-    return {run.now, results, releases ~= '' and releasing.make(run, releases, agent, made) or {}}
+    return {run.now, results, releasing.make(run, releases, agent, author, made)}
   end)
 end

@@ -1,50 +1,91 @@
--- The releases of a call, by the agent itself. They follow its claims, but for those of the item that a new claim gives
--- up: what the agent says of that comes first, else it would be lost.
+-- The releases of a call, by the agent itself. Those that end their item come first: a claim of the call may get what
+-- that makes ready, and gets nothing if one is refused. The others follow the claims, but for those of the item that a
+-- new claim gives up: what the agent says of that comes first, else it would be lost.
+-- A release is {id, fence or 0, reason, detail, used (for `usage.add`); and of one that ends its item result (as
+-- triggers.lua takes it) and summary}. `made` is a list of what is said of each: {outcome, id, whether the fence is an
+-- older one; of one that ends its item the entry of the transition, and its trigger}; with the outcome `later` it is
+-- still to be made.
 -- owns: none
 local agents = require 'agents'
 local claims = require 'claims'
 local items = require 'items'
+local starting = require 'starting'
 local usage = require 'usage'
+local work = require 'work'
 
 local releasing = {}
 
--- Releases one item; `entry` = {id, fence or 0, reason, detail, and what was used, for `usage.add`}. Returns {outcome,
--- id, whether the fence is an older one}.
-local function release(run, entry, agent)
-  local id, fence, reason, detail, used = unpack(entry)
-  local item, outcome = items.load(run, id), 'success'
-  if item then claims.notice_expiry(run, item) end
-  if not item then
-    outcome = items.absence_reason(id)
-  elseif item.holder ~= agent then
-    outcome = 'not_claimed_by_you'
-  elseif fence > 0 and fence ~= item.fence then
-    outcome = 'stale_fence'
-  else
-    usage.add(run, id, agent, used)
-    claims.release(run, item, reason or '', detail or '')
-  end
-  return {outcome, id, item and fence > 0 and fence < (item.fence or 0)}
+-- The outcome for an item whose claim the agent does not have; else `success`. And whether the fence is an older one.
+local function outcome_of(run, item, id, fence, agent)
+  if not item then return items.absence_reason(id) end
+  claims.notice_expiry(run, item)
+  local older = fence > 0 and fence < (item.fence or 0)
+  if item.holder ~= agent then return 'not_claimed_by_you', older end
+  return fence > 0 and fence ~= item.fence and 'stale_fence' or 'success', older
 end
 
--- Makes those of the releases (packed list of entries) that are about the item whose claim the agent gives up with one
--- on another item; to be called before that is placed. Returns what `releasing.make` is to be given as `made`.
-function releasing.give_up(run, packed, agent, id)
-  local given_up, made = packed ~= '' and agents.item_of(run, agent), {}
-  if not given_up or given_up == id then return made end
-  for n, entry in ipairs(cmsgpack.unpack(packed)) do
-    if entry[1] == given_up then made[n] = release(run, entry, agent) end
+-- Releases one item.
+local function release(run, entry, agent, author)
+  local id, fence, reason, detail, used = unpack(entry)
+  local item = items.load(run, id)
+  local outcome, older = outcome_of(run, item, id, fence, agent)
+  if outcome == 'success' then
+    usage.add(run, id, agent, used)
+    if reason == 'untouched' then starting.undo(run, item, agent, cmsgpack.unpack(author)) end
+    claims.release(run, item, reason, detail)
   end
-  return made
+  return {outcome, id, older}
+end
+
+-- Ends one item, which the agent holds on until its other claims and releases are made.
+local function finish(run, entry, agent, author)
+  local id, fence, _, _, used, result, summary = unpack(entry)
+  local item = items.load(run, id)
+  local outcome, older = outcome_of(run, item, id, fence, agent)
+  if outcome ~= 'success' then return {outcome, id, older} end
+  local moved, trigger = work.pass_on(run, item, agent, author, summary, result, used)
+  return {moved[2] == '' and 'success' or 'refused', id, older, moved, trigger}
+end
+
+-- Makes those of the releases (packed) that end their item; `author` as in starting.lua; `progress` = the packed reply
+-- of the same call, in which they were made, or nil. Returns `made`, how many have ended items, and whether one was
+-- refused.
+function releasing.finish(run, packed, agent, author, progress)
+  if progress then return cmsgpack.unpack(progress)[3], 1, false end
+  local made, number, refused = {}, 0, false
+  for n, entry in ipairs(packed ~= '' and author ~= '' and cmsgpack.unpack(packed) or {}) do
+    made[n] = {'later', entry[1]}
+    if entry[3] == 'done' then
+      made[n] = starting.act_as(run, author, function(by) return finish(run, entry, agent, by) end)
+      number, refused = number + 1, refused or made[n][1] ~= 'success'
+    end
+  end
+  return made, number, refused
+end
+
+-- Makes those of the releases that are about the item whose claim the agent gives up with one on another item; to be
+-- called before that is placed. Adds to `made`.
+function releasing.give_up(run, packed, agent, author, id, made)
+  local given_up = packed ~= '' and agents.item_of(run, agent)
+  if not given_up or given_up == id then return end
+  for n, entry in ipairs(cmsgpack.unpack(packed)) do
+    if entry[1] == given_up and entry[3] ~= 'done' then made[n] = release(run, entry, agent, author) end
+  end
 end
 
 -- Makes the other releases. Returns what is said of each.
-function releasing.make(run, packed, agent, made)
-  local results = {}
+function releasing.make(run, packed, agent, author, made)
   for n, entry in ipairs(packed ~= '' and cmsgpack.unpack(packed) or {}) do
-    results[n] = made and made[n] or release(run, entry, agent)
+    local said = made[n]
+    if not said or said[1] == 'later' then
+      made[n] = release(run, entry, agent, author)
+    elseif said[4] and said[1] == 'success' then
+      local item = items.load(run, entry[1])
+      local same = item and item.holder == agent and (entry[2] == 0 or item.fence == entry[2])
+      if same then claims.release(run, item, '', '') end
+    end
   end
-  return results
+  return made
 end
 
 return releasing

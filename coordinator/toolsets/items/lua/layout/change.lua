@@ -76,7 +76,7 @@ return function(run, request, options, body)
   children.settle(run)
   local parked = not run.absent[run.keys.waiting]
   if parked then serve.parked_calls(run) end
-  if parked and state == false then
+  if parked and (state == false or state == 'P') then
     answer = recall(run, request, options.joined)
     if answer then return answer end
   end

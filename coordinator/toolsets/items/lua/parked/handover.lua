@@ -8,6 +8,7 @@ local claim_parts = require 'claim_parts'
 local claims = require 'claims'
 local queues = require 'queues'
 local requests = require 'requests'
+local starting = require 'starting'
 local usage = require 'usage'
 local waiters = require 'waiters'
 
@@ -18,6 +19,7 @@ function handover.give(run, item, waiter)
   queues.leave(run, waiter)
   local claim = claims.acquire(run, item, waiter.agent, tonumber(waiter.ttl_ms), waiter.selector, item.rs)
   if waiter.used then usage.add(run, item.id, waiter.agent, cmsgpack.unpack(waiter.used)) end
+  starting.start(run, claim, item, waiter.agent, waiter.author)
   if (waiter.include or '') ~= '' then claim_parts(run, claim, waiter.include) end
   local reply = cmsgpack.pack({run.now, {claim}, cmsgpack.unpack(waiter.releases), waiter.processes})
   waiters.publish(run, waiter.processes, waiter.id, requests.remember(run, waiter, 'H', reply))

@@ -15,6 +15,7 @@ local items = require 'items'
 local requests = require 'requests'
 local serve = require 'serve'
 local settle = require 'settle'
+local starting = require 'starting'
 local waiters = require 'waiters'
 
 -- Gives back the item of a recorded reply (unpacked), and deletes the record. Returns the reply of this operation.
@@ -23,6 +24,7 @@ local function give_back(run, request, reply)
   local claim, claimed_at = reply[2][1], reply[1]
   local item = items.load(run, claim[2])
   if not item or not item.holder or item.fence ~= claim[5] or item.claimed_at ~= claimed_at then return 0 end
+  starting.undo(run, item, item.holder, {'', ''})
   claims.release(run, item, '', '')
   requests.forget(run, {request.id})
   serve.parked_calls(run)
@@ -33,7 +35,7 @@ end
 return function(run, request, process)
   local stored, state = requests.recall(run, request)
   if not stored and state then return state end -- an error
-  if not stored then
+  if not stored or state == 'P' then
     local waiter = waiters.load(run, request.id)
     if waiter then waiters.leave(run, request.id, waiter, process) end
     return 0

@@ -47,12 +47,12 @@ end
 
 -- Reads the key waiter of a waiter. One that has timed out, or whose processes have died, leaves.
 local function look_at(run, waiter, state)
-  local processes, agent, ttl_ms, ends, fingerprint, keep_ms, releases, places, include, used =
-    unpack(redis.call('HMGET', run.keys.waiter .. waiter.id, 'p', 'a', 't', 'u', 'f', 'k', 'r', 'w', 'i', 'us'))
+  local processes, agent, ttl_ms, ends, fingerprint, keep_ms, releases, places, include, used, author =
+    unpack(redis.call('HMGET', run.keys.waiter .. waiter.id, 'p', 'a', 't', 'u', 'f', 'k', 'r', 'w', 'i', 'us', 'by'))
   local living = processes and queues.other_processes(run, processes, '') or ''
   waiter.seen, waiter.processes, waiter.agent, waiter.ttl_ms = true, living, agent, ttl_ms
   waiter.fingerprint, waiter.keep_ms, waiter.releases, waiter.include = fingerprint, keep_ms, releases, include
-  waiter.used = used
+  waiter.used, waiter.author = used, author
   state.places = places or state.places
   if living == '' or tonumber(ends) <= run.now then queues.leave(run, waiter) end
 end

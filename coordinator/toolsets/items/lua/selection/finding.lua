@@ -37,7 +37,7 @@ end
 function finding.sweep(run, request, waiter, budget)
   local none_left = expiry.sweep(run, budget)
   if not run.absent[run.keys.waiting] then serve.parked_calls(run) end
-  if waiter and requests.recall(run, request) then return none_left, {} end -- it got one: the reply is recorded
+  if waiter and requests.is_answered(run, request) then return none_left, {} end -- it got one: the reply is recorded
   -- There are more for earlier waiters.
   if debts.are_left(run) then return none_left, redis.error_reply('FLEET UNSETTLED') end
   return none_left, nil

@@ -19,7 +19,7 @@ local BLOCKED, TERMINAL, WORK = classes.BLOCKED, classes.TERMINAL, classes.WORK
 local triggers = {}
 
 -- The result of a rejected transition; `detail` is nil if the reason has none.
-local function refusal(run, item, reason, detail)
+function triggers.refusal(run, item, reason, detail)
   local inputs = notes.schema_inputs(run, item)
   return {item.id, reason, item.role, item.role, false, detail or {}, {}, items.title_of(run, item), inputs}
 end
@@ -31,7 +31,7 @@ local function applied(run, item, from, author, cascades, unblocked, blocked_aga
 end
 
 local function waits_for_blockers(run, item)
-  return refusal(run, item, 'dependencies', graph.unsatisfied_blockers(run, item))
+  return triggers.refusal(run, item, 'dependencies', graph.unsatisfied_blockers(run, item))
 end
 
 -- Stores the result that comes with a transition, as a note of the phase that its schema says, else of its role.
@@ -55,19 +55,19 @@ end
 local function apply(run, item, trigger, author, result, blocked_again)
   local schema = schemas.of(run, item)
   local to, problem = transitions.target_role(item, trigger, schema)
-  if not to then return refusal(run, item, problem) end
-  if result and to ~= TERMINAL and not result[4] then return refusal(run, item, 'result', {to}) end
+  if not to then return triggers.refusal(run, item, problem) end
+  if result and to ~= TERMINAL and not result[4] then return triggers.refusal(run, item, 'result', {to}) end
   local from = item.role
   local forward = from ~= BLOCKED and to ~= BLOCKED and to > from
   if forward and trigger ~= 'cancel' and item.nb then return waits_for_blockers(run, item) end
   if schema and (trigger == 'start' or trigger == 'complete') then
     local role, given = trigger == 'start' and from or nil, result and notes.RESULT
     local missing, phases = schemas.missing_notes(run, item, schema, role, given)
-    if #missing > 0 then return refusal(run, item, 'gate', {missing, phases}) end
+    if #missing > 0 then return triggers.refusal(run, item, 'gate', {missing, phases}) end
   end
   if item.rs and (from == TERMINAL or to == WORK) then
     local missing, wait, busy = obstacles.missing(run, item, item.rs)
-    if wait then return refusal(run, item, 'resource_busy', {busy}) end
+    if wait then return triggers.refusal(run, item, 'resource_busy', {busy}) end
     resources.take_further(run, item, missing)
   end
   local parent = from == TERMINAL and item.pa and items.load(run, item.pa)
@@ -93,16 +93,16 @@ function triggers.advance(run, id, trigger, actor, actor_json, verification, sum
   if not item then return {id, items.absence_reason(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
   if item.holder then claims.notice_expiry(run, item) end
   if claims.is_live(run, item) and item.holder ~= actor then
-    return refusal(run, item, 'claim', {item.expires, actor == '', fence > 0 and fence < item.fence})
+    return triggers.refusal(run, item, 'claim', {item.expires, actor == '', fence > 0 and fence < item.fence})
   end
-  if fence > 0 and fence ~= (item.fence or 0) then return refusal(run, item, 'stale_fence') end
+  if fence > 0 and fence ~= (item.fence or 0) then return triggers.refusal(run, item, 'stale_fence') end
   local author = {id = actor, actor = actor_json, verification = verification, summary = summary}
   local taken_over = item.tk and tonumber(item.tk) == item.fence and item.holder == actor
   local entry
   if trigger ~= 'start' or not taken_over then
     entry = apply(run, item, trigger, author, result, blocked_again)
   elseif result then
-    return refusal(run, item, 'result', {item.role})
+    return triggers.refusal(run, item, 'result', {item.role})
   else
     entry = begin_again(run, item, trigger, author)
   end

@@ -16,7 +16,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store.idempotency import IdempotencyKey, idempotency_key
 from coordinator.toolsets import deferral
-from coordinator.toolsets.actor import Distrusted, checked, no_actor
+from coordinator.toolsets.actor import Distrusted, attribution, checked, no_actor
 from coordinator.toolsets.caller import DELEGATES, Delegation
 from coordinator.toolsets.canonical import canonical
 from coordinator.toolsets.deferral import Pending
@@ -34,13 +34,14 @@ from coordinator.toolsets.items.live.waiting import Parking
 from coordinator.toolsets.items.metrics.claims import CLAIMS
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.ids import FULL, dashed
+from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.rules.usage.budgets import packed
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store.agents import tokens
 from coordinator.toolsets.items.store.agents.presence import Claimant, claimant
-from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore, Release
+from coordinator.toolsets.items.store.claims import Act, ClaimReply, ClaimStore, Release
 from coordinator.toolsets.items.tools.claims import pack, tell
-from coordinator.toolsets.items.tools.claims.check import check
+from coordinator.toolsets.items.tools.claims.check import check, moves
 from coordinator.toolsets.metrics import count_conflict
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Deferral, Services, Tool
 
@@ -93,7 +94,7 @@ class Claims:
 
     async def stop(self, call: Call, state: ClaimWait) -> ClaimWait:
         """Ends the wait of a claim that has become a task."""
-        _, record = await self._identified(state.arguments)
+        _, _, record = await self._identified(state.arguments)
         await self._polled.leave(call.project, record)
         return state
 
@@ -105,29 +106,34 @@ class Claims:
         if args.include:
             delegates = self._delegates(call, args.include)
             include = pack.parts(args.include)
-        who, record = await self._identified(args)
+        who, act, record = await self._identified(args)
         parts = include + tokens.asked(record) if delegates else include
         freed: list[Release] = []
         if releases:
             ids = await self._store.resolve(call.project, pack.ids(releases, "releases"))
             freed = list(map(pack.release, ids, releases))
         if selector is not None:
-            reply = await self._by_selector(call, args, record, who, selector, freed, parts)
+            reply = await self._by_selector(call, args, record, who, selector, freed, parts, act)
             if reply.claims[0].outcome == PARKED:
-                return _pending(args, who.id, reply)
+                return _pending(args, who.id, reply, self._store.schemas.current)
         else:
             ids = pack.ids(claims, "claims")
             if ids and min(map(len, ids)) < FULL:
                 ids = await self._store.resolve(call.project, ids)
             wanted = list(map(pack.claim, ids, claims))
-            reply = await self._store.claim(call.project, record, who, wanted, freed, parts)
+            reply = await self._store.claim(call.project, record, who, wanted, freed, parts, act)
         results = [tell.claim(entry, reply.claims[n], who.id, reply.now) for n, entry in enumerate(claims)]
         if include:
             tell.add_included(results, reply, include, self._store.schemas.current)
         if delegates:
             await self._add_token(call, args, results, reply, who.id, tokens.number(record, reply.now))
+        if act is not None:
+            tell.add_started(results, reply, self._store.schemas.current)
         self._note(call.project, reply, results, releases, record.replayed)
-        return tell.whole(results, list(map(tell.release, releases, reply.releases)))
+        freeings = [
+            tell.release(*pair, self._store.schemas.current) for pair in zip(releases, reply.releases, strict=True)
+        ]
+        return tell.whole(results, freeings)
 
     def _delegates(self, call: Call, include: Sequence[str]) -> bool:
         """Whether the call asks for a token for its claim. Raises ToolFailure if it may not."""
@@ -149,8 +155,8 @@ class Claims:
                 claim = Delegation(call.project, placed.item, placed.fence, entry.ttl_seconds * 1000)
                 result.token = await self._services.delegate(call.caller, agent, claim, number)
 
-    async def _identified(self, args: ClaimItem) -> tuple[Claimant, IdempotencyKey]:
-        """Who claims, and under which request.
+    async def _identified(self, args: ClaimItem) -> tuple[Claimant, Act | None, IdempotencyKey]:
+        """Who claims, what else that does, and under which request.
 
         Raises:
             ToolFailure: as ``resolve_actor``, with an outcome for each claim; VALIDATION_ERROR.
@@ -159,17 +165,22 @@ class Claims:
         if args.actor is UNSET:
             raise no_actor()
         try:
-            who = claimant(await self._services.resolve_actor(checked(args.actor)), able)
+            trusted = await self._services.resolve_actor(checked(args.actor))
         except Distrusted as distrusted:
             for _ in args.claims:
                 CLAIMS.labels(distrusted.code).inc()
             distrusted.data = {"claimResults": [to_builtins(tell.distrusted(entry)) for entry in args.claims]}
             raise
+        who = claimant(trusted, able)
         for entry in args.claims:
             if entry.agent_id is not None and entry.agent_id != who.id:
                 self._warn("agentId", "agentId of a claim is ignored: the trusted actor differs")
                 break
-        return who, idempotency_key(who.id, args.request_id, "claim_item", canonical(args))
+        record = idempotency_key(who.id, args.request_id, "claim_item", canonical(args))
+        if not (args.start or (args.releases and any(map(moves, args.releases)))):
+            return who, None, record
+        by = attribution(trusted)
+        return who, Act((by.actor, by.verification), args.start), record
 
     def _note(
         self,
@@ -203,6 +214,7 @@ class Claims:
         selector: Selector,
         releases: Sequence[Release],
         include: str,
+        act: Act | None,
     ) -> ClaimReply:
         """Claims the best match of a selector, and waits for one if requested."""
         place = "claims[0].selector."
@@ -215,7 +227,16 @@ class Claims:
         ttl_ms = args.claims[0].ttl_seconds * 1000
         used = False if args.claims[0].usage is None else packed(args.claims[0].usage, "usage")
         find = partial(
-            self._store.claim_next, call.project, record, who, ttl_ms, wanted, releases, include=include, used=used
+            self._store.claim_next,
+            call.project,
+            record,
+            who,
+            ttl_ms,
+            wanted,
+            releases,
+            include=include,
+            used=used,
+            act=act,
         )
         if not args.wait_ms:
             return await find()
@@ -247,7 +268,7 @@ def tools(store: ClaimStore, parking: Parking, services: Services, expiring: Exp
     )
 
 
-def _pending(args: ClaimItem, agent: str, reply: ClaimReply) -> Pending:
+def _pending(args: ClaimItem, agent: str, reply: ClaimReply, schemas: SchemaConfig) -> Pending:
     """A claim that waits on as a task."""
     none = msgspec.structs.replace(reply.claims[0], outcome="no_match")
     return Pending(
@@ -256,7 +277,7 @@ def _pending(args: ClaimItem, agent: str, reply: ClaimReply) -> Pending:
         message="waits for an item",
         otherwise=tell.whole(
             [tell.claim(args.claims[0], none, agent, reply.now)],
-            list(map(tell.release, args.releases, reply.releases)),
+            [tell.release(*pair, schemas) for pair in zip(args.releases, reply.releases, strict=True)],
         ),
     )
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from coordinator.errors import invalid
 from coordinator.toolsets.items.contract.attempts import REASONS
-from coordinator.toolsets.items.contract.claims import ClaimEntry, ClaimItem, ReleaseEntry, Selector
+from coordinator.toolsets.items.contract.claims import (
+    RELEASE_REASONS,
+    ClaimEntry,
+    ClaimItem,
+    ReleaseEntry,
+    Selector,
+)
+from coordinator.toolsets.items.fields import MAX_SUMMARY
 from coordinator.toolsets.items.rules.ids import is_uuid
 from coordinator.toolsets.items.rules.resources import demands
+from coordinator.toolsets.items.rules.results import result_of
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.usage.budgets import packed
@@ -15,6 +23,7 @@ from coordinator.toolsets.items.rules.values import not_blank, short_text
 MAX_ENTRIES = 100
 MAX_REF = 64
 MAX_DETAIL = 500
+DONE, UNTOUCHED = "done", "untouched"
 
 
 def check(args: ClaimItem, schemas: SchemaSource) -> Selector | None:
@@ -43,10 +52,22 @@ def check(args: ClaimItem, schemas: SchemaSource) -> Selector | None:
             packed(entry.usage, f"claims[{number}].usage")
     for number, release in enumerate(releases):
         _check_release(release, f"releases[{number}]")
+    if sum(ends(release) for release in releases) > 1:
+        raise invalid("releases", f"only one can have the reason {DONE}: an agent holds one item")
     selector = claims[0].selector if claims else None
     if args.wait_ms and selector is None:
         raise invalid("waitMs", "needs a claim by selector")
     return selector
+
+
+def ends(release: ReleaseEntry) -> bool:
+    """Whether the release ends its item."""
+    return not_blank(release.reason).lower() == DONE
+
+
+def moves(release: ReleaseEntry) -> bool:
+    """Whether the release moves its item: ends it, or takes its start back."""
+    return not_blank(release.reason).lower() in (DONE, UNTOUCHED)
 
 
 def _check_selected(entry: ClaimEntry, place: str, claims: int) -> None:
@@ -64,10 +85,15 @@ def _check_resources(entry: ClaimEntry, place: str, schemas: SchemaSource) -> No
 
 
 def _check_release(release: ReleaseEntry, place: str) -> None:
-    if reason := not_blank(release.reason):
-        one_of(reason, REASONS, f"{place}.reason")
+    reason = not_blank(release.reason) and one_of(not_blank(release.reason), RELEASE_REASONS, f"{place}.reason")
     if detail := not_blank(release.detail):
-        if not reason:
+        if reason not in REASONS:
             raise invalid(f"{place}.detail", f"goes with a reason: {', '.join(REASONS)}")
         short_text(detail, f"{place}.detail", MAX_DETAIL)
+    if reason != DONE and (release.result is not None or release.summary is not None):
+        raise invalid(f"{place}.{'summary' if release.result is None else 'result'}", f"goes with the reason {DONE}")
+    if release.result is not None:
+        result_of(release.result, f"{place}.result")
+    if len(not_blank(release.summary)) > MAX_SUMMARY:
+        raise invalid(f"{place}.summary", f"must be at most {MAX_SUMMARY} characters")
     packed(release.usage, f"{place}.usage")

@@ -9,9 +9,11 @@ from coordinator.toolsets.items.contract.claims import DELEGATED, ClaimEntry, Re
 from coordinator.toolsets.items.rules.ids import no_id, to_inner
 from coordinator.toolsets.items.rules.included import wanted
 from coordinator.toolsets.items.rules.resources import demands
+from coordinator.toolsets.items.rules.results import result_of
 from coordinator.toolsets.items.rules.usage.budgets import packed
 from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.items.store.claims import Release, Wanted
+from coordinator.toolsets.items.tools.claims.check import ends
 
 
 class _Named(Protocol):
@@ -38,8 +40,13 @@ def claim(item: str, entry: ClaimEntry) -> Wanted:
 
 
 def release(item: str, entry: ReleaseEntry) -> Release:
-    plain = item, entry.fence_token or 0, not_blank(entry.reason).lower(), not_blank(entry.detail)
-    return plain if entry.usage is None else (*plain, packed(entry.usage, "usage"))
+    reason = not_blank(entry.reason).lower()
+    plain = item, entry.fence_token or 0, reason, not_blank(entry.detail)
+    used = False if entry.usage is None else packed(entry.usage, "usage")
+    if ends(entry):
+        result = None if entry.result is None else result_of(entry.result, "result")
+        return *plain, used, (*result, True) if result else False, not_blank(entry.summary)
+    return (*plain, used) if used else plain
 
 
 def parts(include: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import UNSET
 
 from coordinator.toolsets.items.contract import claims
+from coordinator.toolsets.items.contract.transitions import Transition, TransitionResult
 from coordinator.toolsets.items.rules.dependencies.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import LONGEST, dashed
 from coordinator.toolsets.items.rules.refusals import refused
@@ -14,6 +15,8 @@ from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.rules.selection import why_not_offered
+from coordinator.toolsets.items.rules.transitions import Advanced
+from coordinator.toolsets.items.rules.transitions import rendered as transition_result
 from coordinator.toolsets.items.rules.usage.budgets import spent_budget, why_exhausted
 from coordinator.toolsets.items.store.claims import NOTHING, Claimed, ClaimReply, Further, Released
 from coordinator.toolsets.items.tools.included import add_to, rendered
@@ -98,6 +101,10 @@ def _stale_fence(result: claims.ClaimResult, _: Claimed) -> None:
     result.error = _STALE
 
 
+def _release_refused(result: claims.ClaimResult, _: Claimed) -> None:
+    result.kind, result.error = "permanent", "nothing was claimed: the release that ends an item was refused"
+
+
 def _superseded(result: claims.ClaimResult, _: Claimed) -> None:
     result.error = "a later entry of this call was acquired instead: one claim per agent"
 
@@ -114,6 +121,7 @@ _REFUSED: Mapping[str, Callable[[claims.ClaimResult, Claimed], None]] = {
     "agent_draining": _agent_draining,
     "stale_fence": _stale_fence,
     "superseded": _superseded,
+    "release_refused": _release_refused,
     "ambiguous": _ambiguous,
 }
 """Outcome of a refused claim -> tells more of it."""
@@ -128,11 +136,21 @@ def distrusted(entry: claims.ClaimEntry) -> claims.ClaimResult:
     )
 
 
-def release(entry: claims.ReleaseEntry, released: Released) -> claims.ReleaseResult:
+def release(entry: claims.ReleaseEntry, released: Released, schemas: SchemaConfig) -> claims.ReleaseResult:
     outcome, item = released.outcome, _shown(released.item, entry.item_id)
     if outcome == "ambiguous":
         return claims.ReleaseResult(item_id=item, outcome="not_found", error=refused(outcome))
-    return claims.ReleaseResult(item_id=item, outcome=outcome, error=_STALE if outcome == "stale_fence" else UNSET)
+    result = claims.ReleaseResult(item_id=item, outcome=outcome, error=_STALE if outcome == "stale_fence" else UNSET)
+    if released.moved is not None:
+        result.transition = _moved(released.moved, released.trigger, schemas, entry.summary)
+        result.error = result.transition.error
+    return result
+
+
+def _moved(moved: Advanced, trigger: str, schemas: SchemaConfig, summary: str | None = None) -> TransitionResult:
+    """What came of a transition that came with a claim or a release."""
+    asked = Transition(item_id=moved.id, trigger=trigger, summary=summary)
+    return transition_result(asked, trigger, None, moved, schemas)
 
 
 def _shown(inner: str, given: str) -> str:
@@ -160,6 +178,13 @@ def whole(claimed: list[claims.ClaimResult], released: list[claims.ReleaseResult
             releases_failed=len(released) - freed,
         ),
     )
+
+
+def add_started(claimed: Sequence[claims.ClaimResult], reply: ClaimReply, schemas: SchemaConfig) -> None:
+    """Adds to the successful claim what came of the start of its item."""
+    for result, placed in zip(claimed, reply.claims, strict=True):
+        if placed.further.start is not None:
+            result.start = _moved(placed.further.start, "start", schemas)
 
 
 def add_included(claimed: Sequence[claims.ClaimResult], reply: ClaimReply, include: str, schemas: SchemaConfig) -> None:
