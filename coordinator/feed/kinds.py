@@ -85,7 +85,9 @@ KINDS: dict[str, Kind] = {
         {
             "f": Field("from", "the role before", _role),
             "t": Field("to", "the role now", _role),
-            "g": Field("trigger", "start, complete, block, hold, resume, cancel, reopen, cascade, quarantine or untouched"),
+            "g": Field(
+                "trigger", "start, complete, block, hold, resume, cancel, reopen, cascade, quarantine or untouched"
+            ),
             "n": Field("note", "result, if it brought the item's result, which has no event of its own"),
         },
     ),
