@@ -6,7 +6,6 @@ import asyncio
 import secrets
 import signal
 from collections.abc import Coroutine
-from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -16,6 +15,7 @@ from cyclopts import Parameter
 from coordinator.cli.checks import check_base_url, check_range
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
+from coordinator.cli.terminal import say
 from coordinator.demo import source
 from coordinator.demo.agents import Options
 from coordinator.demo.report import text
@@ -25,7 +25,6 @@ from coordinator.settings import LoadedSettings
 from coordinator.store.keys import check_project
 
 T = TypeVar("T")
-say = partial(print, flush=True)
 MAX_AGENTS = 2000
 MAX_TREES = 100
 _CHAOS_FRONTENDS = 4

@@ -6,12 +6,16 @@ import getpass
 import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 absent: set[str] = set()
 """Which of stdin, stdout and stderr were closed when this process started."""
+
+say = partial(print, flush=True)
+"""Prints a line at once, for a person who waits."""
 
 
 def print_json(value: Any, indent: int = 2) -> None:

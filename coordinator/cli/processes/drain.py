@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from functools import partial
 from typing import Annotated
 
 import redis.exceptions
@@ -15,6 +14,7 @@ from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS
+from coordinator.cli.terminal import say
 from coordinator.errors import ToolFailure
 from coordinator.operations.drains import drain_processes
 from coordinator.operations.in_progress import until_done, until_idle
@@ -22,8 +22,6 @@ from coordinator.processes.stores import open_store, running_url
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import keys
 from coordinator.store.fleet.drains import FLEET_SCOPE, ending, host_scope, process_scope
-
-_say = partial(print, flush=True)
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -66,11 +64,11 @@ async def drain_scope(
         before = f"; {result.said}" if result.said else ""
         if end:
             left = result.facts["drained"]
-            _say(f"{scope} takes new work again{before}" + (f"; still drained: {', '.join(left)}" if left else ""))
+            say(f"{scope} takes new work again{before}" + (f"; still drained: {', '.join(left)}" if left else ""))
             return Exit.OK
-        _say(f"{scope} takes no new work from now on{before}; `{ending(scope)}` ends that")
+        say(f"{scope} takes no new work from now on{before}; `{ending(scope)}` ends that")
         if scope == FLEET_SCOPE:
-            return Exit.OK if await until_done(store, wait, _say) else Exit.FAILED
+            return Exit.OK if await until_done(store, wait, say) else Exit.FAILED
     except ToolFailure as failure:
         if failure.code == "VALIDATION_ERROR":
             raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
@@ -83,7 +81,7 @@ async def drain_scope(
     queue_url = settings.steps.queue_url or url
     queue = await open_store(queue_url, settings.redis_timeout_ms, setting="steps.queue_url")
     try:
-        return Exit.OK if await until_idle(queue.client_of(keys.QUEUE), scope, wait, _say) else Exit.FAILED
+        return Exit.OK if await until_idle(queue.client_of(keys.QUEUE), scope, wait, say) else Exit.FAILED
     except (redis.exceptions.RedisError, TimeoutError) as error:
         raise _unseen("the workers", error) from None
     finally:

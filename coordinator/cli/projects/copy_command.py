@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -57,12 +58,8 @@ def copy(
     async def do(here: End, there: End | None, passing: PassingStore | None) -> str:
         if abort or there is None or passing is None:
             return await copying.abort(here, there, project)
-        signing = loaded.settings.signing
-
-        def say(said: str) -> None:
-            print(said, file=sys.stderr)
-
-        return await Copy(here, there, passing, project, delete_source, say, signing).run()
+        say = partial(print, file=sys.stderr)
+        return await Copy(here, there, passing, project, delete_source, say, loaded.settings.signing).run()
 
     action, detail = ("abort_copy", "") if abort else ("copy_project", "and delete it here" if delete_source else "")
     _run(loaded.settings, project, to, reason, action, detail, do)
