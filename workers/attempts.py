@@ -36,7 +36,7 @@ RETURN_MS = 1_000
 """After this delay, a step that this worker could not carry out is offered again."""
 
 
-class Attempt:
+class StepAttempt:
     """An attempt running in a slot, in the slot's task.
 
     Args:
@@ -62,7 +62,7 @@ class Attempt:
     )
 
     def __init__(
-        self, step: StepRun, kind: RunKind | None, task: asyncio.Task[Any], on_stuck: Callable[[Attempt], None]
+        self, step: StepRun, kind: RunKind | None, task: asyncio.Task[Any], on_stuck: Callable[[StepAttempt], None]
     ) -> None:
         self.step = step
         self.began = monotonic()

@@ -28,7 +28,7 @@ from coordinator.steps.run_kind import RunKind
 from coordinator.steps.store import NOT_RECORDED, RECORDED, REFUSED, RETURN, Report, StepStore, Taken
 from coordinator.store.errors import StoreError
 from coordinator.store.fences.known import Fenced
-from workers.attempts import GRACE_SECONDS, Attempt, Interruption
+from workers.attempts import GRACE_SECONDS, Interruption, StepAttempt
 from workers.metrics import STEP_DURATION, STEP_REPORTS_REFUSED, STEP_WAIT, STEPS
 
 _log = structlog.get_logger(__name__)
@@ -54,11 +54,11 @@ class Specs:
         self._bytes = 0
 
     def get(self, step: StepRun) -> Any:
-        found = self._kept.get((step.project, step.run))
-        if found is None:
+        kept = self._kept.get((step.project, step.run))
+        if kept is None:
             return None
         self._kept.move_to_end((step.project, step.run))
-        return found[0]
+        return kept[0]
 
     def put(self, step: StepRun, loaded: Any, size: int) -> None:
         """Keeps a spec, which is ``size`` bytes long in the store."""
@@ -80,7 +80,7 @@ class _Batch:
 
     run_kind: str
     project: str
-    reports: list[tuple[Report, Attempt]] = field(default_factory=list)
+    reports: list[tuple[Report, StepAttempt]] = field(default_factory=list)
 
 
 class Engine(Service):
@@ -106,7 +106,7 @@ class Engine(Service):
         self._slots = slots
         self._on_outbox = on_outbox
         self._on_plain_job = on_plain_job
-        self.held: dict[str, Attempt] = {}
+        self.held: dict[str, StepAttempt] = {}
         """Running attempts by job id. The thread that renews leases reads it, too."""
         self._paused: set[str] = set()
         self._reply_lost = False
@@ -268,7 +268,7 @@ class Engine(Service):
                 waiter: asyncio.Future[StepRun] = loop.create_future()
                 self._waiting.append(waiter)
                 step = await waiter
-            attempt = Attempt(step, self._kinds.get(step.run_kind), task, self._abandon)
+            attempt = StepAttempt(step, self._kinds.get(step.run_kind), task, self._abandon)
             job = step.job_id
             if job in self.held:
                 # The store has lost its last writes and offers an attempt that already runs here.
@@ -316,7 +316,7 @@ class Engine(Service):
         self._specs.put(step, loaded, len(raw))
         return loaded
 
-    def _abandon(self, attempt: Attempt) -> None:
+    def _abandon(self, attempt: StepAttempt) -> None:
         """Gives up a hung attempt: reports for it, and adds a slot to replace the one that it blocks."""
         _log.error("an attempt did not end when it was told to", step=attempt.step.job_id, why=attempt.interrupted)
         self._drop(attempt)
@@ -326,11 +326,11 @@ class Engine(Service):
             attempt.span.end(attempt.outcome)
         self._ended(attempt, report)
 
-    def _drop(self, attempt: Attempt) -> None:
+    def _drop(self, attempt: StepAttempt) -> None:
         if self.held.get(attempt.step.job_id) is attempt:
             del self.held[attempt.step.job_id]
 
-    def _ended(self, attempt: Attempt, report: Report | None) -> None:
+    def _ended(self, attempt: StepAttempt, report: Report | None) -> None:
         step = attempt.step
         self._busy -= 1
         self._free.set()

@@ -29,7 +29,7 @@ from coordinator.store.functions import load
 from coordinator.store.link import clients
 from coordinator.store.link.address import is_cluster, parse
 from coordinator.store.link.replies import is_fenced, lacks_function
-from workers.attempts import GRACE_SECONDS, Attempt
+from workers.attempts import GRACE_SECONDS, StepAttempt
 from workers.metrics import STEPS_RUNNING
 
 _ANSWER_SECONDS = 1.0
@@ -81,7 +81,7 @@ class StoreClients:
 class Presence(Protocol):
     """What each beat reports to RQ. ``StepWorker`` implements it."""
 
-    def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
+    def beat(self, pipeline: Any, attempts: list[StepAttempt]) -> Callable[[list[Any]], None]:
         """Adds commands for RQ's Redis to the pipeline. Returns a function that is to be called with their replies."""
         ...
 
@@ -105,8 +105,8 @@ class Heartbeat(Service):
         store_of: Callable[[str], redis.Redis],
         queue: redis.Redis,
         presence: Presence,
-        held: Mapping[str, Attempt],
-        on_lost: Callable[[Attempt], None],
+        held: Mapping[str, StepAttempt],
+        on_lost: Callable[[StepAttempt], None],
         refused: Callable[[], bool] = lambda: False,
     ) -> None:
         self._worker = worker
@@ -157,7 +157,7 @@ class Heartbeat(Service):
         attempts = list(self._held.values())
         STEPS_RUNNING.set(len(attempts))
         late = monotonic() - 2 * GRACE_SECONDS
-        due: dict[redis.Redis, dict[str, list[Attempt]]] = {}
+        due: dict[redis.Redis, dict[str, list[StepAttempt]]] = {}
         for attempt in attempts:
             if not attempt.deadline or attempt.deadline > late:
                 project = attempt.step.project
@@ -168,10 +168,10 @@ class Heartbeat(Service):
             self._renew_and_report(beside, attempts)
         finally:
             wait(renewing)
-        for one in renewing:
-            one.result()
+        for renewal in renewing:
+            renewal.result()
 
-    def _renew_and_report(self, by_project: dict[str, list[Attempt]], attempts: list[Attempt]) -> None:
+    def _renew_and_report(self, by_project: dict[str, list[StepAttempt]], attempts: list[StepAttempt]) -> None:
         """Reports to RQ, and renews the leases of projects in the same Redis, in one pipeline."""
         pipeline: Any = self._queue.pipeline(transaction=False)
         for project, group in by_project.items():
@@ -182,17 +182,17 @@ class Heartbeat(Service):
         self._learn(self._queue, by_project, replies[:count])
         heard(_checked(replies[count:]))
 
-    def _renew_all(self, client: redis.Redis, by_project: dict[str, list[Attempt]]) -> None:
+    def _renew_all(self, client: redis.Redis, by_project: dict[str, list[StepAttempt]]) -> None:
         pipeline: Any = client.pipeline(transaction=False)
         for project, group in by_project.items():
             self._renew(pipeline, project, group)
         self._learn(client, by_project, pipeline.execute(raise_on_error=False))
 
-    def _renew(self, client: Any, project: str, group: list[Attempt]) -> Any:
+    def _renew(self, client: Any, project: str, group: list[StepAttempt]) -> Any:
         words = [word for attempt in group for word in (attempt.step.step, attempt.step.attempt)]
         return client.fcall(RENEW.function, 1, keys.project_prefix(project), self._worker, LEASE_MS, *words)
 
-    def _learn(self, client: redis.Redis, by_project: dict[str, list[Attempt]], replies: list[Any]) -> None:
+    def _learn(self, client: redis.Redis, by_project: dict[str, list[StepAttempt]], replies: list[Any]) -> None:
         """Reads from the replies which attempts are no longer ours, and passes them to ``on_lost``."""
         for (project, group), reply in zip(by_project.items(), replies, strict=True):
             if isinstance(reply, redis.exceptions.ResponseError) and lacks_function(reply):

@@ -82,11 +82,11 @@ class Listener:
         brought.plain_jobs = [QueuedJob(pointer.job, pointer.queue) for pointer in by_project.pop("", ())]
         for project in by_project:
             self._on_project(project)
-        found = await asyncio.gather(
+        runs = await asyncio.gather(
             *(self._steps.begin(project, [one.job for one in pointers]) for project, pointers in by_project.items()),
             return_exceptions=True,
         )
-        for pointers, begun in zip(by_project.values(), found, strict=True):
+        for pointers, begun in zip(by_project.values(), runs, strict=True):
             if isinstance(begun, Fenced) and begun.for_good:
                 await asyncio.gather(*(self._steps.acknowledge(pointer) for pointer in pointers))
                 continue

@@ -38,7 +38,7 @@ from coordinator.store.fleet.processes import ProcessStatus, StatusReport
 from coordinator.store.link import clients
 from coordinator.store.link.address import parse
 from coordinator.store.metrics import script_ended
-from workers.attempts import Attempt
+from workers.attempts import StepAttempt
 from workers.children.guard import guard
 from workers.children.isolated import IsolatedCalls
 from workers.engine import Engine
@@ -219,7 +219,7 @@ class WorkerProcess:
             status.failed_per_minute = round(60 * (rates.get("failed", 0.0) + rates.get("retry", 0.0)), 1)
             status.uses = [use for kind in kinds.values() for use in kind.executor.connections()]
 
-        def lost(attempt: Attempt) -> None:
+        def lost(attempt: StepAttempt) -> None:
             loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
         registered = await self._register(queue, queue_url, names, stop_job, pause)
@@ -268,7 +268,7 @@ class WorkerProcess:
             await services.start()
             self.at_work = True
             self._on_ready()
-            self._failed = await self._until_told([one.task for one in self._endless if one.task is not None])
+            self._failed = await self._until_told([part.task for part in self._endless if part.task is not None])
             self.at_work = False
         finally:
             allowed = self._settings.drain_seconds

@@ -259,15 +259,15 @@ class States:
                     "end" if state.held is not held else "busy" if held.calls or state.users else "idle"
                 )
                 told.append(state.told(held, what))
-            for one in await self._store.keep(self.id, told):
-                self._drop(one)
+            for gone in await self._store.keep(self.id, told):
+                self._drop(gone)
 
     async def end_those_over(self) -> None:
         """Ends the states of runs that have ended, once no flow that they have begun uses them any more."""
         held = [(state, held) for state in self._states.values() if (held := state.held) is not None]
-        asked = (self._store.over(state.name, held.flows) for state, held in held)
-        over = await asyncio.gather(*asked, return_exceptions=True)
-        ended = [state for (state, _), one in zip(held, over, strict=True) if one is True]
+        requests = (self._store.over(state.name, held.flows) for state, held in held)
+        over = await asyncio.gather(*requests, return_exceptions=True)
+        ended = [state for (state, _), is_over in zip(held, over, strict=True) if is_over is True]
         await self._tell_last(self._let_go(ended))
 
     def forget(self, connection: str) -> Coroutine[Any, Any, None]:
@@ -409,10 +409,10 @@ async def _turn(lock: asyncio.Lock) -> None:
     clock.restart()
 
 
-async def _answered(asked: Any) -> Any:
+async def _answered(reply: Any) -> Any:
     """The answer of the store. Raises NotHere if there is none: nothing was done, and the step comes again."""
     try:
-        return await asked
+        return await reply
     except ToolFailure as failure:
         if failure.kind == "permanent":
             raise

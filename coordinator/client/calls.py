@@ -126,18 +126,18 @@ class Calls:
         retries: RetryPolicy,
     ) -> dict[str, Any]:
         chosen = toolset_of(tool) if toolset is None else toolset
-        given = signed(tool, arguments, self.actor(agent))
+        arguments_sent = signed(tool, arguments, self.actor(agent))
         named = (agent or self.agent) if chosen in TOLD_BY_HEADER else ""
-        waits = given.get("waitMs")
+        waits = arguments_sent.get("waitMs")
         if isinstance(waits, int):
             seconds += waits / 1000
 
         async def attempt() -> dict[str, Any]:
             began = time.perf_counter()
             try:
-                answer = await self._wire.call(chosen, tool, given, seconds, named)
+                answer = await self._wire.call(chosen, tool, arguments_sent, seconds, named)
             except Retryable as failure:
-                if failure.refused or repeatable(chosen, tool, given):
+                if failure.refused or repeatable(chosen, tool, arguments_sent):
                     raise
                 why = f"{tool}: {failure}; it may have been carried out, and without a requestId it is not repeated"
                 raise error_of("unavailable", why) from None
@@ -203,13 +203,13 @@ def address(url: str) -> tuple[str, str]:
         ValueError: it is no URL with http or https, only some have a scheme, or they name several projects.
     """
     urls = urls_of(url) or [url]
-    found = [_address(one) for one in urls]
-    if len({"//" in one for one in urls}) > 1:
+    addresses = [_address(text) for text in urls]
+    if len({"//" in text for text in urls}) > 1:
         raise ValueError(f"{url!r}: each URL must begin with http:// or https://, or none")
     # Also without /mcp: calls to such a URL come to that project, or to none.
-    if len({tuple(_PROJECT.findall(urlsplit(one).path)) for one in urls}) > 1:
+    if len({tuple(_PROJECT.findall(urlsplit(text).path)) for text in urls}) > 1:
         raise ValueError(f"{url!r} names several projects, or not each URL the same")
-    return ",".join(dict.fromkeys(one for one, _ in found)), found[0][1]
+    return ",".join(dict.fromkeys(address for address, _ in addresses)), addresses[0][1]
 
 
 def _address(url: str) -> tuple[str, str]:
@@ -219,9 +219,9 @@ def _address(url: str) -> tuple[str, str]:
             raise ValueError
     except ValueError:
         raise ValueError(f"{url!r} is not the URL of a fleet, such as {DEFAULT_URL}") from None
-    found = _ENDPOINT.search(parts.path)
-    path = parts.path[: found.start()] if found is not None else parts.path.rstrip("/")
-    return f"{parts.scheme}://{parts.netloc}{path}", (found["project"] or "") if found is not None else ""
+    match = _ENDPOINT.search(parts.path)
+    path = parts.path[: match.start()] if match is not None else parts.path.rstrip("/")
+    return f"{parts.scheme}://{parts.netloc}{path}", (match["project"] or "") if match is not None else ""
 
 
 def _own_name(identified: bool) -> str:

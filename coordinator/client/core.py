@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 class Core(Calls):
     """Of one ``Fleet``; the arguments are those of ``Calls``."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._keeper: Keeper | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 

@@ -149,8 +149,8 @@ class Fleet:
             raises: whether what ends a job, ``ClaimLost`` too, leaves its block as an exception.
         """
         chosen: dict[str, Any] = {**(selector or {})}
-        given = {"type": type, "priority": priority, "parentId": parent, "ancestorId": ancestor, "role": role}
-        chosen |= {name: value for name, value in given.items() if value is not None}
+        conditions = {"type": type, "priority": priority, "parentId": parent, "ancestorId": ancestor, "role": role}
+        chosen |= {name: value for name, value in conditions.items() if value is not None}
         if tags is not None:
             chosen["tags"] = tags if isinstance(tags, str) else ",".join(tags)
         over = until.wait if isinstance(until, asyncio.Event) else until.finished if isinstance(until, Tree) else until

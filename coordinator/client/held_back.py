@@ -28,8 +28,8 @@ def described(counts: Mapping[str, int] | None) -> str:
 
     A reason of a later release is described by its name.
     """
-    given = (counts or {}).items()
-    return ", ".join(f"{count} {_REASONS.get(why) or _in_words(why)}" for why, count in given if count)
+    reasons = (counts or {}).items()
+    return ", ".join(f"{count} {_REASONS.get(why) or _in_words(why)}" for why, count in reasons if count)
 
 
 def _in_words(name: str) -> str:

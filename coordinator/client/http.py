@@ -23,13 +23,13 @@ _MOST_BYTES = 256 << 20
 
 def urls_of(text: str) -> list[str]:
     """URLs after commas, each once; a comma in a path is part of it, unless a scheme comes after it."""
-    found: list[str] = []
+    urls: list[str] = []
     for part in filter(None, map(str.strip, text.split(","))):
-        if found and "://" not in part and _PATH.search(found[-1]):
-            found[-1] += f",{part}"
+        if urls and "://" not in part and _PATH.search(urls[-1]):
+            urls[-1] += f",{part}"
         else:
-            found.append(part)
-    return list(dict.fromkeys(found))
+            urls.append(part)
+    return list(dict.fromkeys(urls))
 
 
 class Broken(Exception):
@@ -69,8 +69,8 @@ class Response(NamedTuple):
 
     def header(self, name: bytes) -> str:
         """The last header of that name, in lower case; empty: there is none."""
-        found = [value for one, value in self.headers if one.lower() == name]
-        return found[-1].decode("latin-1") if found else ""
+        values = [value for key, value in self.headers if key.lower() == name]
+        return values[-1].decode("latin-1") if values else ""
 
 
 class _Connection(asyncio.Protocol):

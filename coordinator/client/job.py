@@ -204,7 +204,7 @@ class Job:
             ValueError: a text has another form; it says which is allowed.
         """
         self._check_claim()
-        wanted = [each for one in resources for each in (demands(one) if isinstance(one, str) else [dict(one)])]
+        wanted = [each for need in resources for each in (demands(need) if isinstance(need, str) else [dict(need)])]
         result = (await self._tell("claim_item", self._renewal(resources=wanted)))["claimResults"][0]
         if result["outcome"] not in ("success", "resource_busy"):
             raise ClaimLost("stale_fence", f"the claim is lost: {result['outcome']}")
@@ -319,8 +319,8 @@ class Job:
             self._end("lost")
             _log.warning("the claim on '%s' (%s) was lost: %s", self.title, self.id, self._why)
         elif isinstance(error, Exception) and not isinstance(error, ClaimLost | JobStopped):
-            told = "has failed" if self.outcome is None else f"has failed after it was {self.outcome}"
-            _log.error("the work on '%s' (%s) %s", self.title, self.id, told, exc_info=error)
+            reason = "has failed" if self.outcome is None else f"has failed after it was {self.outcome}"
+            _log.error("the work on '%s' (%s) %s", self.title, self.id, reason, exc_info=error)
             await self._give_back("failed", "".join(traceback.format_exception_only(error)).strip())
         elif error is not None or self._interrupted is not None:
             await self._give_back("handed_back", self._why or "the worker was stopped")
@@ -466,25 +466,25 @@ class Job:
 
     async def _tell(self, tool: str, arguments: dict[str, Any], usage: Usage | None = None) -> dict[str, Any]:
         """Calls a tool about the item, and tells with it what was used."""
-        given = checked(usage or {})
+        used = checked(usage or {})
         async with self._telling:
-            if (answer := await self._send_unseen(tool, arguments, given)) is not None:
+            if (answer := await self._send_unseen(tool, arguments, used)) is not None:
                 return answer
             # An element has one model; the others need reports of their own.
             models = self._meter.models()
-            model = given.get("model", "") if given else (models or [""])[-1]
+            model = used.get("model", "") if used else (models or [""])[-1]
             for other in models:
                 if other != model:
                     await self._send(Told("claim_item", self._renewal(), {}, self._meter.take(other)))
-            return await self._send(Told(tool, arguments, given, self._meter.take(model)))
+            return await self._send(Told(tool, arguments, used, self._meter.take(model)))
 
     async def _send_unseen(
-        self, tool: str = "", arguments: Mapping[str, Any] | None = None, given: Usage | None = None
+        self, tool: str = "", arguments: Mapping[str, Any] | None = None, used: Usage | None = None
     ) -> dict[str, Any] | None:
         """Repeats the call whose answer was not seen; returns the answer if it is the one that is to be made now."""
         if (unseen := self._unseen) is None:
             return None
-        same = unseen.is_same(tool, arguments or {}, dict(given or {}))
+        same = unseen.is_same(tool, arguments or {}, dict(used or {}))
         try:
             answer = await self._send(unseen)
         except FleetError as error:
@@ -493,19 +493,19 @@ class Job:
             return None
         return answer if same else None
 
-    async def _send(self, told: Told) -> dict[str, Any]:
-        self._unseen = told if told.tells else None
+    async def _send(self, call: Told) -> dict[str, Any]:
+        self._unseen = call if call.tells else None
         try:
-            answer = await self.call(told.tool, told.sent)
+            answer = await self.call(call.tool, call.sent)
         except FleetError as error:
             if not isinstance(error, Unavailable):
                 self._unseen = None
-                self._meter.add(told.metered)
+                self._meter.add(call.metered)
             raise
         self._unseen, self._told_at = None, now()
         if not taken(answer):
-            self._meter.add(told.metered)
-        elif told.tells and told.tool == "manage_notes" and now() - self._claim.sent >= REPORT_SECONDS:
+            self._meter.add(call.metered)
+        elif call.tells and call.tool == "manage_notes" and now() - self._claim.sent >= REPORT_SECONDS:
             self._core.keeper.renew_soon(self._claim)  # whose answer says whether a budget is spent now
         for claim in answer.get("claimResults", ()):
             if claim.get("stop") and "budget" in claim:

@@ -30,8 +30,8 @@ def checked(used: Mapping[str, Any]) -> Used:
             raise error_of("VALIDATION_ERROR", f"usage.{name}: must be a whole number from 0 to {MOST}")
     if used.get("cachedTokens", 0) > used.get("inputTokens", 0):
         raise error_of("VALIDATION_ERROR", "usage.cachedTokens: must be at most inputTokens, of which they are a part")
-    found = {name: value for name, value in used.items() if value}
-    return found if found.keys() - {"model"} else {}
+    amounts = {name: value for name, value in used.items() if value}
+    return amounts if amounts.keys() - {"model"} else {}
 
 
 class Meter:
@@ -52,8 +52,8 @@ class Meter:
 
     def take(self, model: str) -> Used:
         """Takes what was used of a model; '': of none that is known."""
-        found = self._sums.pop(model, {})
-        return {**found, "model": model} if found and model else found
+        used = self._sums.pop(model, {})
+        return {**used, "model": model} if used and model else used
 
     def models(self) -> list[str]:
         return [*self._sums]
@@ -80,9 +80,9 @@ class Told:
         self.sent = {**request, **(_with(self.arguments, used) if used else self.arguments)}
         self.tells = bool(used)
 
-    def is_same(self, tool: str, arguments: Mapping[str, Any], given: Used) -> bool:
+    def is_same(self, tool: str, arguments: Mapping[str, Any], used: Used) -> bool:
         """Whether a call is this one."""
-        return (self.tool, self.arguments, self.given) == (tool, arguments, given)
+        return (self.tool, self.arguments, self.given) == (tool, arguments, used)
 
 
 def taken(answer: Mapping[str, Any]) -> bool:

@@ -167,11 +167,11 @@ class RetryPolicy:
 
     def _wait(self, state: RetryCallState) -> float:
         failure = state.outcome.exception() if state.outcome is not None else None
-        asked = 0.0
+        least = 0.0
         if isinstance(failure, Retryable):
             self._noted(failure)
-            asked = failure.after * random.uniform(1.0, 1.0 + JITTER)
-        pause = max(asked, self._backoff(state))
+            least = failure.after * random.uniform(1.0, 1.0 + JITTER)
+        pause = max(least, self._backoff(state))
         if isinstance(failure, Retryable) and failure.free:
             return pause
         return pause + self._budget.retry(within=self._seconds - (state.seconds_since_start or 0.0) - pause)

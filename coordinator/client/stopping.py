@@ -32,8 +32,8 @@ def stopping(stop: Callable[[], object], hurry: Callable[[], object]) -> Iterato
         next(calls, hurry)()
 
     before: dict[int, Any] = {number: signal.getsignal(number) or signal.SIG_DFL for number in _SIGNALS}
-    for one in _SIGNALS:
-        signal.signal(one, heard)
+    for each in _SIGNALS:
+        signal.signal(each, heard)
     try:
         yield
     finally:

@@ -56,6 +56,6 @@ def signed(tool: str, arguments: Mapping[str, Any], actor: Mapping[str, Any] | N
         if fact == "actor":
             signature["actor"] = actor
         elif part != fact and isinstance(elements := arguments.get(part), list):
-            signed_ones = [{"actor": actor, **one} if isinstance(one, Mapping) else one for one in elements]
+            signed_ones = [{"actor": actor, **item} if isinstance(item, Mapping) else item for item in elements]
             arguments = {**arguments, part: signed_ones}
     return {**signature, **arguments}

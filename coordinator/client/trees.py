@@ -54,8 +54,8 @@ class Tree:
     async def held_back(self, capabilities: Sequence[str] = ()) -> dict[str, int]:
         """Why nothing below is offered to an agent with these capabilities: how many items are held back, by reason
         (``heldBack`` of ``get_next_item``); empty if a new item is offered, or nothing is held back."""
-        asked = {"ancestorId": self.id, "parents": "after_children", "capabilities": [*capabilities]}
-        return counted(await self._core.call("get_next_item", asked))
+        selector = {"ancestorId": self.id, "parents": "after_children", "capabilities": [*capabilities]}
+        return counted(await self._core.call("get_next_item", selector))
 
     async def results(self) -> dict[str, Any]:
         """What came of the items that have a result: by ref for a planned tree, else by UUID."""
@@ -65,14 +65,14 @@ class Tree:
 
         async def result(item: str) -> tuple[str, Any]:
             async with room:
-                found = await self._core.call("query_notes", {"operation": "list", "itemId": item})
-            note = next((note for note in found["notes"] if note["key"] == "result"), None)
+                notes = await self._core.call("query_notes", {"operation": "list", "itemId": item})
+            note = next((note for note in notes["notes"] if note["key"] == "result"), None)
             if note is None:
                 return item, None
             return item, msgspec.json.decode(note["body"]) if note.get("format") == "json" else note["body"]
 
-        found = await asyncio.gather(*(result(item) for item in items))
-        return {refs.get(item, item): value for item, value in found if value is not None}
+        results = await asyncio.gather(*(result(item) for item in items))
+        return {refs.get(item, item): value for item, value in results if value is not None}
 
     async def items(self) -> AsyncIterator[dict[str, Any]]:
         """The items below, as lists show them: each level before the next one."""
@@ -100,32 +100,32 @@ class Tree:
         Raises:
             NotFound: there is no such item, nor has any event from then on to do with it.
         """
-        asked = {"kinds": kinds if isinstance(kinds, str) else ",".join(kinds)} if kinds else {}
-        over = told = False
+        query = {"kinds": kinds if isinstance(kinds, str) else ",".join(kinds)} if kinds else {}
+        over = reported = False
         try:
-            _, asked["root"] = await self._standing()
+            _, query["root"] = await self._standing()
         except NotFound:
             if not after:
                 raise
-            over, asked["root"] = True, self.id
-        after = after or (await self._core.feed(urlencode({**asked, "waitMs": 0})))["cursor"]
+            over, query["root"] = True, self.id
+        after = after or (await self._core.feed(urlencode({**query, "waitMs": 0})))["cursor"]
         while True:
             if not over:
                 # Read before the events: what it does not know yet is still to come.
                 try:
-                    over, asked["root"] = await self._standing()
+                    over, query["root"] = await self._standing()
                 except NotFound:
                     over = True
             try:
-                answer = await self._core.feed(urlencode({**asked, "after": after, "waitMs": 0 if over else WAIT_MS}))
+                answer = await self._core.feed(urlencode({**query, "after": after, "waitMs": 0 if over else WAIT_MS}))
             except NotFound:
-                if over and told:  # its deletion, too
+                if over and reported:  # its deletion, too
                     return
-                if over and asked.pop("root", ""):
-                    asked["id"] = self.id
+                if over and query.pop("root", ""):
+                    query["id"] = self.id
                     continue
                 raise
-            after, told = answer["cursor"], True
+            after, reported = answer["cursor"], True
             if "gap" in answer:
                 yield {"name": "gap", "data": answer["gap"]}
             for event in answer["events"]:
@@ -140,9 +140,9 @@ class Tree:
 
     async def _standing(self) -> tuple[bool, str]:
         """Whether it is finished, and the item at the top of the tree that it belongs to. Raises NotFound."""
-        asked = {"itemId": self.id, "includeAncestors": True, "waitFor": "tree_terminal", "waitMs": 0}
-        found = await self._core.call("get_context", asked)
-        return found["waited"]["met"], next((one["id"] for one in found["item"].get("ancestors", ())), self.id)
+        arguments = {"itemId": self.id, "includeAncestors": True, "waitFor": "tree_terminal", "waitMs": 0}
+        found = await self._core.call("get_context", arguments)
+        return found["waited"]["met"], next((root["id"] for root in found["item"].get("ancestors", ())), self.id)
 
     async def _children(self, parent: str) -> AsyncIterator[dict[str, Any]]:
         offset, total = 0, 1
@@ -155,9 +155,9 @@ class Tree:
             offset, total = offset + answer["returned"], answer["total"] if answer["returned"] else 0
 
 
-async def planted(core: Core, given: Mapping[str, Any] | str | Path | Plan, parent: str | None) -> Tree:
+async def planted(core: Core, source: Mapping[str, Any] | str | Path | Plan, parent: str | None) -> Tree:
     """Creates the tree of a plan: see ``Fleet.plan``."""
-    plan = read(given)
+    plan = read(source)
     nodes = [*plan.root.all()]
     made = _whole(plan, nodes, parent)
     if made is not None:
@@ -165,7 +165,7 @@ async def planted(core: Core, given: Mapping[str, Any] | str | Path | Plan, pare
             answer = await core.call("create_work_tree", made)
         except Invalid as error:
             raise error_of(error.code, _named(error.message), error.data) from None
-        ids = {one["ref"]: one["id"] for one in answer["children"]}
+        ids = {child["ref"]: child["id"] for child in answer["children"]}
         return Tree(core, answer["root"]["id"], {plan.root.ref: answer["root"]["id"], **ids})
     ids = {}
     try:
@@ -181,7 +181,7 @@ async def planted(core: Core, given: Mapping[str, Any] | str | Path | Plan, pare
 
 def _named(message: str) -> str:
     """A refusal of the tool with the place in the plan that it is about."""
-    return _PLACE.sub(lambda found: "plan" if found[0] == "root" else f"plan.{found[0]}", message, 1)
+    return _PLACE.sub(lambda place: "plan" if place[0] == "root" else f"plan.{place[0]}", message, 1)
 
 
 def _whole(plan: Plan, nodes: list[Node], parent: str | None) -> dict[str, Any] | None:
@@ -203,7 +203,7 @@ def _whole(plan: Plan, nodes: list[Node], parent: str | None) -> dict[str, Any] 
     made: dict[str, Any] = {
         "root": plan.root.fields,
         "children": [{"ref": node.ref, **node.fields} for node in plan.root.children],
-        "deps": [{"from": names.get(one, one), "to": names.get(other, other)} for one, other in plan.edges],
+        "deps": [{"from": names.get(ref, ref), "to": names.get(other, other)} for ref, other in plan.edges],
         "notes": notes,
     }
     if parent is not None:
@@ -225,10 +225,10 @@ async def _in_stages(core: Core, plan: Plan, nodes: list[Node], parent: str | No
                 text = failure["error"]
                 said = f"{where}.{text}" if _FIELD.match(text) else f"{where}: {text}"
                 raise error_of("VALIDATION_ERROR", said, answer)
-            ids.update((node.ref, one["id"]) for (node, _), one in zip(part, answer["items"], strict=True))
+            ids.update((node.ref, item["id"]) for (node, _), item in zip(part, answer["items"], strict=True))
         level = [(child, ids[node.ref]) for node, _ in level for child in node.children]
     for edges in _parts(plan.edges, _EDGES):
-        made = [{"fromItemId": ids[one], "toItemId": ids[other]} for one, other in edges]
+        made = [{"fromItemId": ids[ref], "toItemId": ids[other]} for ref, other in edges]
         answer = await core.call("manage_dependencies", {"operation": "create", "dependencies": made})
         if not answer["created"]:
             raise error_of("VALIDATION_ERROR", f"after: {answer['failures'][0]['error']}", answer)
@@ -243,7 +243,7 @@ async def _in_stages(core: Core, plan: Plan, nodes: list[Node], parent: str | No
     for part_of in _parts(held, _TRANSITIONS):
         moved = [{"itemId": item, "trigger": "resume"} for item in part_of]
         answer = await core.call("advance_item", {"transitions": moved})
-        if refused := [one for one in answer["results"] if not one["applied"]]:
+        if refused := [result for result in answer["results"] if not result["applied"]]:
             raise Refused("refused", refused[0]["error"], refused[0])
     labels = [
         {"id": ids[node.ref], "statusLabel": node.fields.get("statusLabel")}

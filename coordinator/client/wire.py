@@ -31,8 +31,8 @@ def encoded(arguments: Any) -> bytes:
     try:
         text = _encode(arguments)
         # It writes null for numbers that JSON does not have.
-        if b"null" in text and (found := _unwritable(msgspec.to_builtins(arguments))):
-            raise ValueError(f"{found}, a number that JSON does not have")
+        if b"null" in text and (path := _unwritable(msgspec.to_builtins(arguments))):
+            raise ValueError(f"{path}, a number that JSON does not have")
         return text
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise error_of("VALIDATION_ERROR", f"the arguments cannot be written as JSON: {error}") from None
@@ -43,12 +43,12 @@ def _unwritable(value: Any, path: str = "") -> str:
     if isinstance(value, float):
         return "" if math.isfinite(value) else f"{path.removeprefix('.')} is {value}"
     if isinstance(value, dict):
-        parts = ((f"{path}.{name}", one) for name, one in value.items())
+        parts = ((f"{path}.{name}", element) for name, element in value.items())
     elif isinstance(value, list | tuple):
-        parts = ((f"{path}[{number}]", one) for number, one in enumerate(value))
+        parts = ((f"{path}[{number}]", element) for number, element in enumerate(value))
     else:
         return ""
-    return next(filter(None, (_unwritable(one, where) for where, one in parts)), "")
+    return next(filter(None, (_unwritable(part, where) for where, part in parts)), "")
 
 
 class _Problem(msgspec.Struct):
@@ -128,7 +128,7 @@ class Wire:
             raise ValueError("the token has characters that no token has")
         self._project = quote(project, safe="")
         self.urls = urls_of(url)
-        self._places = [_Place(one, token, self._project) for one in self.urls]
+        self._places = [_Place(url, token, self._project) for url in self.urls]
         self._at = 0
         """Which place requests go to."""
 
@@ -231,17 +231,17 @@ def content(message: bytes) -> dict[str, Any]:
     result = answer.result
     if result is None:
         raise error_of("INTERNAL_ERROR", "the answer has neither result nor error")
-    found = result.structured
+    content = result.structured
     if not result.failed:
-        return {} if found is None else found
-    failure = retryable(found)
+        return {} if content is None else content
+    failure = retryable(content)
     if failure is not None:
         raise failure
-    problem = (found or {}).get("error")
+    problem = (content or {}).get("error")
     if not isinstance(problem, dict):
-        text = " ".join(one.text for one in _texts(result.content)) or "it failed without saying why"
-        raise error_of("VALIDATION_ERROR", text, found)
-    raise error_of(str(problem.get("code")), str(problem.get("message")), found)
+        text = " ".join(part.text for part in _texts(result.content)) or "it failed without saying why"
+        raise error_of("VALIDATION_ERROR", text, content)
+    raise error_of(str(problem.get("code")), str(problem.get("message")), content)
 
 
 def _refusal(response: Response) -> Exception:

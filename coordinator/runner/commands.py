@@ -80,8 +80,8 @@ class _Looks:
         if "{" in path:
             return
         if "/" in program:
-            found = self.workspaces.program(path, made=made)
-            if found is not None and (problem := self._problem(found)):
+            program_words = self.workspaces.program(path, made=made)
+            if program_words is not None and (problem := self._problem(program_words)):
                 raise CannotStart(option, f"{program} {problem}")
         elif self._lacks(program):
             raise CannotStart(option, f"{program} was not found in the directories of PATH")
@@ -99,15 +99,15 @@ class _Looks:
         if "/" in program or _shell(self.environment, "-c", 'command -v "$1"', "sh", program):
             self.words(option, program, made=made)
 
-    def _problem(self, found: Program) -> str:
+    def _problem(self, program: Program) -> str:
         """Why a program cannot be started; empty: nothing is known that is against it."""
-        if found.kind == "missing":
-            return found.why or "does not exist"
-        if found.kind != "program":
-            return "is a directory" if found.kind == "directory" else "is not executable"
-        first = found.head.partition(b"\n")[0]
+        if program.kind == "missing":
+            return program.why or "does not exist"
+        if program.kind != "program":
+            return "is a directory" if program.kind == "directory" else "is not executable"
+        first = program.head.partition(b"\n")[0]
         if not first.startswith(b"#!"):
-            return "" if b"\0" in found.head else "is neither a program nor a script: it does not begin with #!"
+            return "" if b"\0" in program.head else "is neither a program nor a script: it does not begin with #!"
         interpreter, _, rest = first[2:].decode(errors="replace").strip(" \t").replace("\t", " ").partition(" ")
         if os.path.isabs(interpreter) and program_at(Path(interpreter)).kind != "program":
             return f"names the interpreter {interpreter!r}, which does not exist or is not executable"

@@ -20,14 +20,14 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 
 
 def environment_of(
-    own: Mapping[str, str], agent: str, names: Collection[str], given: Mapping[str, str] = {}
+    own: Mapping[str, str], agent: str, names: Collection[str], added: Mapping[str, str] = {}
 ) -> dict[str, str]:
     """The environment of a command.
 
     Args:
         agent: who is named as author of commits, unless the runner's environment or ``names`` say otherwise.
         names: further variables that are passed on, of the preset and of ``--env``; ``NAME*`` is all that begin so.
-        given: variables with their values; win over all others.
+        added: variables with their values; win over all others.
     """
     prefixes = (*_PASSED_PREFIXES, *(name[:-1] for name in names if name.endswith("*")))
     exact = {*_PASSED, *names}
@@ -44,11 +44,11 @@ def environment_of(
         for role in ("AUTHOR", "COMMITTER")
         for field, value in (("NAME", who), ("EMAIL", f"{mail}@fleet.invalid"))
     }
-    return identity | _SET | passed | dict(given)
+    return identity | _SET | passed | dict(added)
 
 
 def absolute(places: str) -> str:
     """A list of directories such as ``PATH`` without relative and empty ones: they are in workspaces, which commands
     write to.
     """
-    return os.pathsep.join(one for one in places.split(os.pathsep) if os.path.isabs(one))
+    return os.pathsep.join(place for place in places.split(os.pathsep) if os.path.isabs(place))

@@ -248,7 +248,7 @@ class Runner:
         name, began = job.id[:8], time.monotonic()
         run: AttemptRun | None = None
         record: RunRecord | None = None
-        told = True
+        reported = True
         outcome = Outcome("lost", "the claim was lost")
         try:
             async with job:
@@ -270,7 +270,7 @@ class Runner:
                 self._runs.add(run)
                 if self._stops > 1:
                     run.kill()
-                told, job.stopping = False, run.spent
+                reported, job.stopping = False, run.spent
                 attempt = record.attempt
                 most, key = self._options.usage_per_attempt, f"run-{attempt.label}"
                 note = RunNote(self._fleet, job.id, key, attempt.run_id, job.agent, most, job.role)
@@ -284,7 +284,7 @@ class Runner:
                     telling.cancel()
                     job.stopping = _nothing_to_end
                 outcome = await tell(job, note, report, self._options, self._say)
-                told = True
+                reported = True
                 if note.refused:
                     self._say(f"{name} {words_of(note.refused)} above --usage-per-attempt are not counted")
         except ClaimLost as error:
@@ -301,7 +301,7 @@ class Runner:
                 self._runs.discard(run)
                 fate = await run.close(outcome.kind == "done")
             if record is not None:
-                record.close(told=told)
+                record.close(reported=reported)
             self._ended(name, outcome, None if run is None else run.cost, fate, began)
 
     def _ended(self, name: str, outcome: Outcome, cost: float | None, fate: str, began: float) -> None:

@@ -48,13 +48,13 @@ class Masker:
 
 def secrets_of(environment: Mapping[str, str]) -> set[str]:
     """The values in an environment that are secrets, by the names of the variables; and passwords in URLs."""
-    found = {
+    secrets = {
         value for name, value in environment.items() if _SECRET_NAME.search(name) and not _NO_SECRET_NAME.search(name)
     }
     for value in environment.values():
         if "://" in value:
             try:
-                found.add(urlsplit(value).password or "")
+                secrets.add(urlsplit(value).password or "")
             except ValueError:
                 continue
-    return found - {""}
+    return secrets - {""}

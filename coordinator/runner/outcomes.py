@@ -63,16 +63,16 @@ def judge(
         speaks: its output ends with an event that says whether it has succeeded.
         last_words: of its output, for where nothing better is known.
     """
-    found = _by_end(ended, stop, reading, exit_codes, speaks, allow_denials, last_words)
-    if result is None or result.outcome is None or found.kind not in _ORDER:
-        return found
+    outcome = _by_end(ended, stop, reading, exit_codes, speaks, allow_denials, last_words)
+    if result is None or result.outcome is None or outcome.kind not in _ORDER:
+        return outcome
     # A result may lower a success, and never raise a failure.
-    if _ORDER.index(result.outcome) > _ORDER.index(found.kind):
+    if _ORDER.index(result.outcome) > _ORDER.index(outcome.kind):
         words = result.summary or (result.result if isinstance(result.result, str) else "") or "no reason given"
-        found = Outcome(result.outcome, f"its result says {result.outcome}: {_line(words)}")
-    if found.kind == "later" and found.retry_after_seconds is None and result.retry_after_seconds is not None:
-        return Outcome(found.kind, found.reason, result.retry_after_seconds, pauses=True)
-    return found
+        outcome = Outcome(result.outcome, f"its result says {result.outcome}: {_line(words)}")
+    if outcome.kind == "later" and outcome.retry_after_seconds is None and result.retry_after_seconds is not None:
+        return Outcome(outcome.kind, outcome.reason, result.retry_after_seconds, pauses=True)
+    return outcome
 
 
 def _by_end(

@@ -29,7 +29,7 @@ Entry = tuple[Words, dict[str, str]]
 
 def _options(*words: Words) -> tuple[Added, ...]:
     """Options, each known by its first word."""
-    return tuple((one[:1], one) for one in words)
+    return tuple((word[:1], word) for word in words)
 
 
 def _no_mcp(file: Path, url: str, headers: Headers) -> Entry:
@@ -49,7 +49,7 @@ def _codex_mcp(file: Path, url: str, headers: Headers) -> Entry:
     others = ", ".join(f"{_toml(name)}={_toml(value)}" for name, value in headers.items() if name != "Authorization")
     settings = [f"url={_toml(url)}", "required=true"]
     settings += [f'bearer_token_env_var="{_CODEX_TOKEN}"'] if token else [f"http_headers={{{others}}}"]
-    words = tuple(word for one in settings for word in ("-c", f"mcp_servers.fleet.{one}"))
+    words = tuple(word for setting in settings for word in ("-c", f"mcp_servers.fleet.{setting}"))
     return words, {_CODEX_TOKEN: token} if token else {}
 
 
@@ -100,17 +100,17 @@ class Preset:
     """It exits with 0 whatever happens, so only changed files show that something was done."""
     mcp: Callable[[Path, str, Headers], Entry] = _no_mcp
 
-    def printing(self, given: Sequence[str]) -> Preset:
+    def printing(self, words: Sequence[str]) -> Preset:
         """The preset as the user's command line prints: plain text has no events, and its exit code is its word."""
         *options, word = self.plain or ("",)
         for option in options:
-            if f"{option}={word}" in given or (option, word) in pairwise(given):
+            if f"{option}={word}" in words or (option, word) in pairwise(words):
                 return replace(self, reader=PlainReader, speaks=False)
         return self
 
-    def command(self, given: Sequence[str], *, yolo: bool = False) -> list[str]:
+    def command(self, typed: Sequence[str], *, yolo: bool = False) -> list[str]:
         """The command line of the user with what the preset adds."""
-        program, *rest = given or [self.program]
+        program, *rest = typed or [self.program]
         if self.subcommand and self.subcommand not in rest:
             rest.insert(0, self.subcommand)
         if yolo:
@@ -197,7 +197,7 @@ _AIDER = Preset(
     requires_changes=True,
 )
 SCRIPT = Preset()
-PRESETS: Mapping[str, Preset] = {one.name: one for one in (_CLAUDE, _CODEX, _GEMINI, _OPENCODE, _AIDER)}
+PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in (_CLAUDE, _CODEX, _GEMINI, _OPENCODE, _AIDER)}
 
 
 def preset_of(command: Sequence[str], name: str | None) -> Preset:

@@ -90,15 +90,15 @@ def _sections(
     facts += [f"{name}: {item[name]}" for name in ("type", "tags", "priority", "role") if item.get(name)]
     if attempt > 1 or takeover:
         facts.append(f"This is attempt {attempt}. Earlier work may be in this directory or in the notes: look first.")
-    found = ["\n".join(facts)]
-    found += [f"# {name.capitalize()}\n{item[name]}" for name in ("summary", "description") if item.get(name)]
+    sections = ["\n".join(facts)]
+    sections += [f"# {name.capitalize()}\n{item[name]}" for name in ("summary", "description") if item.get(name)]
     for note in notes:
         if str(note.get("body") or "").strip() and not str(note.get("key", "")).startswith("run-"):
-            found.append(f"# Note {note.get('key', '')}{_by(note)}{_shortened(note)}\n{_text(note['body'])}")
+            sections.append(f"# Note {note.get('key', '')}{_by(note)}{_shortened(note)}\n{_text(note['body'])}")
     for result in results:
         title = result.get("title", result.get("itemId", ""))
-        found.append(f"# Result of an earlier item: {title}{_shortened(result)}\n{_text(result.get('result'))}")
-    return [_clean(one) for one in found]
+        sections.append(f"# Result of an earlier item: {title}{_shortened(result)}\n{_text(result.get('result'))}")
+    return [_clean(section) for section in sections]
 
 
 def _by(note: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ interrupted; anything else."""
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class JobAttempt:
     """One run of the command for one claimed item."""
 
     item_id: str
@@ -158,7 +158,7 @@ class Workspaces(Protocol):
             WorkspaceFailed: with ``broken``.
         """
 
-    async def open(self, attempt: Attempt) -> Workspace:
+    async def open(self, attempt: JobAttempt) -> Workspace:
         """Makes the workspace of an attempt, hooks included.
 
         Raises:

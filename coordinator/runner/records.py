@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from coordinator.runner.protocols import Attempt
+from coordinator.runner.protocols import JobAttempt
 from coordinator.runner.result_file import BadResult, read_result
 from coordinator.runner.supervision import strays
 
@@ -45,7 +45,7 @@ class NoRoom(Exception):
 
 @dataclass(slots=True)
 class RunRecord:
-    attempt: Attempt
+    attempt: JobAttempt
     temporary: Path
     """A directory that the command can write even in a sandbox; removed at the end."""
     _marker: Path
@@ -58,10 +58,10 @@ class RunRecord:
     def write(self, record: Mapping[str, Any]) -> None:
         write_private(self.attempt.directory / "run.json", json.dumps(record, indent=1) + "\n")
 
-    def close(self, *, told: bool = True) -> None:
-        """The attempt is over, and nothing of it runs any more; ``told``: the fleet knows what it has used."""
+    def close(self, *, reported: bool = True) -> None:
+        """The attempt is over, and nothing of it runs any more; ``reported``: the fleet knows what it has used."""
         shutil.rmtree(self.temporary, ignore_errors=True)
-        if told:
+        if reported:
             self._marker.unlink(missing_ok=True)
         else:
             _set_aside(self._marker)
@@ -125,7 +125,7 @@ def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[s
         again += 1
         if f"run-{label}" in keys:
             continue
-        made = Attempt(item_id, title, number, label, run_id, runs)
+        made = JobAttempt(item_id, title, number, label, run_id, runs)
         directory = runs / made.name
         try:
             directory.mkdir(mode=0o700)
@@ -143,7 +143,7 @@ def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[s
         os.close(lock)
         temporary.rmdir()
         raise
-    return RunRecord(Attempt(item_id, title, number, label, run_id, directory), temporary, marker, lock)
+    return RunRecord(JobAttempt(item_id, title, number, label, run_id, directory), temporary, marker, lock)
 
 
 def prune(state: Path) -> None:
@@ -154,7 +154,7 @@ def prune(state: Path) -> None:
             return
         looked.touch()
         with os.scandir(state / "runs") as entries:
-            old = [one.path for one in entries if now - one.stat(follow_symlinks=False).st_mtime > KEPT_SECONDS]
+            old = [entry.path for entry in entries if now - entry.stat(follow_symlinks=False).st_mtime > KEPT_SECONDS]
         living = {read_marker(marker).get("directory") for marker in (state / "live").iterdir()}
         for path in old:
             if path not in living:
@@ -169,8 +169,8 @@ def _set_aside(marker: Path) -> None:
 def read_marker(marker: Path) -> dict[str, Any]:
     """What is known of an attempt: its directories."""
     try:
-        found = json.loads(marker.read_text())
-        return found if isinstance(found, dict) else {}
+        facts = json.loads(marker.read_text())
+        return facts if isinstance(facts, dict) else {}
     except (OSError, ValueError):
         return {}
 
@@ -195,16 +195,16 @@ def _recover(live: Path) -> None:
     for marker, lock in held:
         try:
             known = json.loads(os.read(lock, 65_536))
-            temporary, given = Path(known["temporary"]), {}
+            temporary, usage = Path(known["temporary"]), {}
             with contextlib.suppress(BadResult):
                 result = read_result(temporary / "result")
-                given = {} if result is None or result.usage is None else result.usage.given()
+                usage = {} if result is None or result.usage is None else result.usage.given()
             if temporary.name.startswith(_PREFIX) and temporary.parent == Path(tempfile.gettempdir()):
                 shutil.rmtree(temporary, ignore_errors=True)
             path = Path(known["directory"]) / "run.json"
             if path.is_file():
                 path.write_text(
-                    json.dumps(json.loads(path.read_text()) | {"outcome": DIED, "given": given}, indent=1) + "\n"
+                    json.dumps(json.loads(path.read_text()) | {"outcome": DIED, "given": usage}, indent=1) + "\n"
                 )
         except (ValueError, KeyError, TypeError, OSError):
             pass  # it died before it had written that

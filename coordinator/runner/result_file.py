@@ -35,12 +35,12 @@ class GivenUsage(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fi
 
     def given(self) -> dict[str, Any]:
         """What it says, by the names of ``protocols.Usage``."""
-        found = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
-        if (cached := found.pop("cached_tokens", None)) is not None:
-            found.setdefault("cached_input_tokens", cached)
-        if (cost := found.pop("cost_micro_usd", None)) is not None:
-            found.setdefault("cost_usd", cost / 1_000_000)
-        return found
+        stated = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        if (cached := stated.pop("cached_tokens", None)) is not None:
+            stated.setdefault("cached_input_tokens", cached)
+        if (cost := stated.pop("cost_micro_usd", None)) is not None:
+            stated.setdefault("cost_usd", cost / 1_000_000)
+        return stated
 
 
 _USAGE = GivenUsage.__struct_encode_fields__
@@ -113,11 +113,11 @@ def _read(path: Path) -> bytes:
         why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
         raise BadResult(f"the result file cannot be read: {why}") from None
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise BadResult("the result file is no regular file")
-        if found.st_size > _MOST_BYTES:
-            raise BadResult(f"the result file has {found.st_size} bytes; at most {_MOST_BYTES} are allowed")
+        if status.st_size > _MOST_BYTES:
+            raise BadResult(f"the result file has {status.st_size} bytes; at most {_MOST_BYTES} are allowed")
         with open(descriptor, "rb", closefd=False) as file:
             return file.read(_MOST_BYTES)
     finally:

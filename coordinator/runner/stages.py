@@ -104,7 +104,7 @@ class AttemptRun:
             "mcp_config": str(mcp_file),
             "item.id": record.attempt.item_id,
         }
-        given = {
+        facts = {
             "FLEET_URL": access.url,
             "FLEET_PROJECT": access.project,
             "FLEET_ITEM_ID": record.attempt.item_id,
@@ -112,12 +112,12 @@ class AttemptRun:
             "FLEET_RUN": record.attempt.run_id,
         }
         if access.mcp is not None:
-            given["FLEET_MCP_CONFIG"] = str(mcp_file)
+            facts["FLEET_MCP_CONFIG"] = str(mcp_file)
         environment = environment_of(
             options.environment,
             access.agent,
             (*preset.passed, *options.passed),
-            {**preset.variables, **entry[1], **given},
+            {**preset.variables, **entry[1], **facts},
         )
         tokens = (value.removeprefix("Bearer ") for value in (access.mcp or {}).values() if value.startswith("Bearer "))
         secrets = secrets_of(options.environment) | secrets_of(environment) | {*access.secrets, *tokens}
@@ -346,10 +346,10 @@ class AttemptRun:
         finally:
             self._reader = agent
             log.close()
-        found = judge(ended, self._stop, Reading(), None, exit_codes={}, last_words=log.last_words())
-        if found.kind in ("done", "later", "broken"):
-            return found
-        return Outcome("failed", f"verification failed: {found.reason}")
+        outcome = judge(ended, self._stop, Reading(), None, exit_codes={}, last_words=log.last_words())
+        if outcome.kind in ("done", "later", "broken"):
+            return outcome
+        return Outcome("failed", f"verification failed: {outcome.reason}")
 
     def _prompt(self) -> str:
         job = self._job

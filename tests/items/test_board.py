@@ -21,7 +21,7 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.base import BaseStore
 from coordinator.toolsets.items.store.boards import windows
-from coordinator.toolsets.items.store.boards.rows import STATES, Row, rows_by_ids
+from coordinator.toolsets.items.store.boards.rows import STATES, ItemRow, rows_by_ids
 from coordinator.toolsets.items.store.boards.windows import board_page, recent_page
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse, ms, server_time
@@ -186,7 +186,7 @@ async def test_rows_agree_with_the_items(place: Any) -> None:
         assert (row.expires > now) == (world.claims.get(item["id"]) == "claimed")
 
 
-async def row_of(tools: Client, item: str) -> Row:
+async def row_of(tools: Client, item: str) -> ItemRow:
     (row,) = (await rows_by_ids(tools.store, tools.project, [inner(item)]))[1]
     return row
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from coordinator.runner.protocols import Attempt, WorkspaceFailed
+from coordinator.runner.protocols import JobAttempt, WorkspaceFailed
 from coordinator.runner.workspaces import Repository, Worktrees, collect
 from coordinator.runner.workspaces.cleaning import Finding
 from coordinator.runner.workspaces.worktrees import Worktree
@@ -46,13 +46,13 @@ class Place:
         assert fails or not ended.returncode, ended.stderr
         return ended.stdout.strip()
 
-    def attempt(self, item_id: str = "", label: str = "1", **given: Any) -> Attempt:
+    def attempt(self, item_id: str = "", label: str = "1", **given: Any) -> JobAttempt:
         """An attempt of an item, which is a new one unless it is named."""
         run_id = uuid.uuid4().hex
         directory = self.top / "runs" / run_id
         directory.mkdir(parents=True)
         more: Mapping[str, str] = given.pop("environment", {})
-        return Attempt(
+        return JobAttempt(
             item_id=item_id or str(uuid.uuid4()),
             title=given.pop("title", "Write the docs"),
             number=int(label.partition("-")[0]),
@@ -66,7 +66,7 @@ class Place:
         default: dict[str, Any] = {"repository": self.path, "min_free": 0}
         return Worktrees(state=self.state, environment=self.environment, **(default | given))
 
-    async def open(self, attempt: Attempt | None = None, **given: Any) -> Worktree:
+    async def open(self, attempt: JobAttempt | None = None, **given: Any) -> Worktree:
         return await self.worktrees(**given).open(attempt or self.attempt())
 
     def repository(self) -> Repository:

@@ -19,7 +19,7 @@ import pytest
 
 from coordinator.runner import records, stages, watch
 from coordinator.runner.presets import PRESETS, Preset
-from coordinator.runner.protocols import Attempt, WorkspaceFailed
+from coordinator.runner.protocols import JobAttempt, WorkspaceFailed
 from coordinator.runner.records import NoRoom, RunRecord
 from coordinator.runner.stages import Access, AttemptReport, AttemptRun
 from coordinator.runner.workspaces.hooks import NONE, Hooks
@@ -61,7 +61,7 @@ class Directory:
     def program(self, path: str, *, made: bool) -> None:
         return None
 
-    async def open(self, attempt: Attempt) -> Directory:
+    async def open(self, attempt: JobAttempt) -> Directory:
         if self.fails is not None:
             raise self.fails
         return self

@@ -43,7 +43,7 @@ async def test_attempts_that_have_ended_are_not_kept(bench: Bench) -> None:
     for _ in range(40):
         await bench.ended(await bench.create(chain({})))
     gc.collect()
-    kept = sum(type(held) is workers.attempts.Attempt for held in gc.get_objects())
+    kept = sum(type(held) is workers.attempts.StepAttempt for held in gc.get_objects())
     assert kept <= 4, "each slot knows its last one"
 
 

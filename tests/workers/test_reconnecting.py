@@ -18,7 +18,7 @@ from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY
 from tests.support.wait import wait_until, wait_until_sync
 from tests.workers.bench import Bench, chain, hang
-from workers.attempts import Attempt
+from workers.attempts import StepAttempt
 from workers.heartbeat import Heartbeat
 from workers.rq.worker import StepWorker
 
@@ -91,7 +91,7 @@ def test_no_loss_of_redis_ends_the_subscription(known: Known, error: Exception) 
 class Nobody:
     """A worker without a registration in RQ."""
 
-    def beat(self, pipeline: Any, attempts: list[Attempt]) -> Any:
+    def beat(self, pipeline: Any, attempts: list[StepAttempt]) -> Any:
         return lambda replies: None
 
 
@@ -100,7 +100,7 @@ async def test_a_hurried_heartbeat_learns_at_once_which_steps_are_lost(
     store: Store, connection: Redis, bench: Bench, monkeypatch: pytest.MonkeyPatch, new: bool
 ) -> None:
     monkeypatch.setattr(workers.heartbeat, "RENEW_SECONDS", 3600)
-    lost: list[Attempt] = []
+    lost: list[StepAttempt] = []
     held = bench.engine.held
     heartbeat = Heartbeat("b1", lambda project: connection, connection, Nobody(), held, lost.append)
     await heartbeat.start()
@@ -128,7 +128,7 @@ async def test_no_heartbeat_is_sent_to_a_rejected_store(connection: Redis, monke
     another = True
 
     class Presence(Nobody):
-        def beat(self, pipeline: Any, attempts: list[Attempt]) -> Any:
+        def beat(self, pipeline: Any, attempts: list[StepAttempt]) -> Any:
             beats.put(another)
             return super().beat(pipeline, attempts)
 

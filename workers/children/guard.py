@@ -109,15 +109,15 @@ class ProcessGroup:
 
     Args:
         command: its arguments.
-        given: further arguments of ``subprocess.Popen``, which make it the leader of a group.
+        options: further arguments of ``subprocess.Popen``, which make it the leader of a group.
 
     Raises:
         OSError, ValueError: it cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], **given: Any) -> None:
+    def __init__(self, command: Sequence[str], **options: Any) -> None:
         # Starting is quick, and uvloop's own way knows no process groups. Nothing is awaited before it is guarded.
-        self.process = subprocess.Popen(command, bufsize=0, **given)
+        self.process = subprocess.Popen(command, bufsize=0, **options)
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[int] = self._loop.create_future()
         """Its exit code; negative: the signal that ended it."""

@@ -52,7 +52,7 @@ class BadArguments(Exception):
     """A callable does not accept the arguments. The text says what it accepts."""
 
 
-def prepared(function: Callable[..., Any], given: Mapping[str, Any], key: str) -> dict[str, Any]:
+def prepared(function: Callable[..., Any], passed: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The arguments of a call: those given, and ``idempotency_key`` where the callable has a parameter of that name.
 
     Raises:
@@ -61,14 +61,14 @@ def prepared(function: Callable[..., Any], given: Mapping[str, Any], key: str) -
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return dict(given)  # callables written in C may have no signature
+        return dict(passed)  # callables written in C may have no signature
     named = {
-        one.name: one.default is one.empty
-        for one in parameters
-        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        parameter.name: parameter.default is parameter.empty
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
-    arguments = {_KEY: key, **given} if _KEY in named else dict(given)
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    arguments = {_KEY: key, **passed} if _KEY in named else dict(passed)
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     unknown = [] if takes_all else [name for name in arguments if name not in named]
     if unknown:
         allowed = ", ".join(name for name in named if name != _KEY) or "none"

@@ -31,13 +31,13 @@ def status_problem(answer: httpx2.Response, connection: Connection, said: str = 
         connection: its headers and variables are named if the server refused them.
         said: the server's own message; empty if it has none.
     """
-    status, given = answer.status_code, _credentials(connection)
+    status, credentials = answer.status_code, _credentials(connection)
     if answer.has_redirect_location:
         why = f"it redirects to {_host_of_redirect(answer)}, which is not followed"
     elif status == 401:
-        why = f"it refuses {given}" if given else f"it wants credentials, and {_NONE}"
+        why = f"it refuses {credentials}" if credentials else f"it wants credentials, and {_NONE}"
     elif status == 403:
-        why = f"it refuses access with {given}" if given else f"it refuses access, and {_NONE}"
+        why = f"it refuses access with {credentials}" if credentials else f"it refuses access, and {_NONE}"
     else:
         why = _MEANINGS.get(status, "")
     words = f"{why}; it says: {said}" if why and said else why or said or _phrase(status)
@@ -56,9 +56,9 @@ def seconds_to_wait(answer: httpx2.Response) -> float:
 
 def _credentials(connection: Connection) -> str:
     """The names of the headers and variables that the server was given; empty if there are none."""
-    found = [f"the header {name}{_variables(value)}" for name, value in connection.headers.items()]
+    sources = [f"the header {name}{_variables(value)}" for name, value in connection.headers.items()]
     in_url = _variables(connection.url or connection.base_url)
-    return " and ".join([*found, f"its URL{in_url}"] if in_url else found)
+    return " and ".join([*sources, f"its URL{in_url}"] if in_url else sources)
 
 
 def _variables(text: str) -> str:
@@ -68,13 +68,13 @@ def _variables(text: str) -> str:
 
 def _host_of_redirect(answer: httpx2.Response) -> str:
     # The name that was asked for; the URL may have an address in its place.
-    asked = f"{answer.request.url.scheme}://{answer.request.headers['host']}"
+    origin = f"{answer.request.url.scheme}://{answer.request.headers['host']}"
     try:
-        leads = urlsplit(urljoin(asked, answer.headers.get("location", "")))
+        leads = urlsplit(urljoin(origin, answer.headers.get("location", "")))
     except ValueError:
         return "what is no URL"
-    found = f"{leads.scheme}://{leads.netloc.rpartition('@')[2]}"
-    return "another path of its own" if found == asked else found[:_LONGEST_HOST]
+    target = f"{leads.scheme}://{leads.netloc.rpartition('@')[2]}"
+    return "another path of its own" if target == origin else target[:_LONGEST_HOST]
 
 
 def _phrase(status: int) -> str:

@@ -33,9 +33,9 @@ class Outcomes:
         """Takes over the present connections. Those that changed have not been tried."""
         self._statuses = {
             name: self._statuses[name]
-            if self._stated.get(name) == one
-            else ConnectionStatus(name, one.kind, unset=unset_variables(one, self._environment))
-            for name, one in stated.items()
+            if self._stated.get(name) == value
+            else ConnectionStatus(name, value.kind, unset=unset_variables(value, self._environment))
+            for name, value in stated.items()
         }
         self._stated = dict(stated)
         for name in stated:

@@ -43,7 +43,7 @@ class Connections:
     def configure(self, settings: Settings) -> None:
         """Applies new settings. Sessions with servers whose settings changed end as soon as their calls have ended."""
         stated = all_connections(settings.gateway, settings.connections)
-        watched = {one.connection for one in settings.gateway.proxy.imports} if settings.gateway is not None else set()
+        watched = {use.connection for use in settings.gateway.proxy.imports} if settings.gateway is not None else set()
         for name in list(self._servers):
             if stated.get(name) != self._stated.get(name) or (name in watched) != (name in self._watched):
                 self._close_later(self._servers.pop(name).finish())
@@ -55,8 +55,8 @@ class Connections:
 
     def get(self, name: str, kind: str) -> Connection | None:
         """The connection with this name and kind; None if there is none now."""
-        found = self._stated.get(name)
-        return found if found is not None and found.kind == kind else None
+        connection = self._stated.get(name)
+        return connection if connection is not None and connection.kind == kind else None
 
     def server(self, name: str) -> DownstreamServer | None:
         """A downstream MCP server; None if there is none now. It is connected to when it is first called."""

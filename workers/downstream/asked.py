@@ -24,11 +24,11 @@ def refuse_requests(session: ClientSession) -> None:
     """
     call = session.call_tool
 
-    async def called(*given: Any, **named: Any) -> Any:
-        result = await call(*given, **named)
+    async def called(*arguments: Any, **named: Any) -> Any:
+        result = await call(*arguments, **named)
         if isinstance(result, types.InputRequiredResult):
-            asked = [_described(request) for request in (result.input_requests or {}).values()]
-            raise InputAsked(f"the server asked for {' and '.join(asked) or 'the same call again'}, {REFUSED}")
+            requests = [_described(request) for request in (result.input_requests or {}).values()]
+            raise InputAsked(f"the server asked for {' and '.join(requests) or 'the same call again'}, {REFUSED}")
         return result
 
     async def refused(context: Any, request: types.InputRequest) -> types.InputResponse | types.ErrorData:

@@ -34,15 +34,15 @@ def without_secrets(block: types.ContentBlock, secrets: Iterable[str]) -> types.
 
     def shown(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: one if name in _AS_THEY_ARE else shown(one) for name, one in value.items()}
+            return {name: item if name in _AS_THEY_ARE else shown(item) for name, item in value.items()}
         if isinstance(value, list):
-            return [shown(one) for one in value]
+            return [shown(element) for element in value]
         return hidden(value, secrets) if isinstance(value, str) else value
 
-    found = shown(plain(block))
+    plain_block = shown(plain(block))
     if block.meta is not None:
-        found["_meta"] = hidden_in(block.meta, secrets)
-    return type(block).model_validate(found)
+        plain_block["_meta"] = hidden_in(block.meta, secrets)
+    return type(block).model_validate(plain_block)
 
 
 def with_content(structured: Any, content: list[Block], bare: str) -> Any:
@@ -69,7 +69,7 @@ def beside(structured: Any, content: list[Block]) -> list[Block]:
         if (
             isinstance(part, list)
             and len(part) == len(content)
-            and all(map(_repeats, content, ([one] for one in part)))
+            and all(map(_repeats, content, ([block] for block in part)))
         ):
             return []
     return [block for block in content if not _repeats(block, parts)]

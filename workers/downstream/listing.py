@@ -64,9 +64,9 @@ class Listing:
     def _problem(self, tools: list[Any]) -> str:
         """What is wrong with the first malformed one of the tools; empty if all are well-formed."""
         # The library checks the other fields of the result.
-        found = {"tools": tools, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        result = {"tools": tools, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         try:
-            methods.validate_server_result(_LIST, self.version or LATEST_HANDSHAKE_VERSION, found)
+            methods.validate_server_result(_LIST, self.version or LATEST_HANDSHAKE_VERSION, result)
             types.ListToolsResult.model_validate({"tools": tools})
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False)[0]
@@ -82,6 +82,6 @@ def _mended(tool: Any) -> Any:
     schema = mended(tool["inputSchema"])
     if isinstance(schema.get("properties"), Mapping):
         whole: dict[bool, Any] = {True: {}, False: {"not": {}}}
-        properties = {name: whole[one] if isinstance(one, bool) else one for name, one in schema["properties"].items()}
-        schema["properties"] = properties
+        parts = schema["properties"].items()
+        schema["properties"] = {name: whole[part] if isinstance(part, bool) else part for name, part in parts}
     return {**tool, "inputSchema": schema}

@@ -99,9 +99,9 @@ async def note_answer(response: httpx2.Response) -> None:
 
 def unread(error: MCPError) -> str:
     """Why an answer over HTTP cannot be read; empty: the error is another one."""
-    found = _UNREAD.match(error.message)
-    why = error.message[found.end() :] if found else ""
-    return why if not found or why.startswith(("it ", "Server-")) else VIOLATES
+    match = _UNREAD.match(error.message)
+    why = error.message[match.end() :] if match else ""
+    return why if not match or why.startswith(("it ", "Server-")) else VIOLATES
 
 
 def reason_of(error: BaseException, notes: Noted, connection: Connection, ending: str) -> str:
@@ -148,7 +148,7 @@ def _refused(error: MCPError, notes: Noted, connection: Connection) -> str:
 
 
 def _other_revision(offered: list[object]) -> str:
-    said = ", ".join(str(one)[:40] for one in offered[:10]) or "none that it names"
+    said = ", ".join(str(version)[:40] for version in offered[:10]) or "none that it names"
     return f"it offers the protocol revision {said}; spoken here: {', '.join(KNOWN_PROTOCOL_VERSIONS)}"
 
 

@@ -145,19 +145,19 @@ class DownstreamServer:
             ConnectionFailed, CallRefused: as ``call``.
         """
         try:
-            found = await self._asked(_all_tools, listing=True)
+            tools = await self._asked(_all_tools, listing=True)
         except AnswerUnusable as failed:
             raise CallRefused(f"the tools of the connection {self.name!r} cannot be listed: {failed.why}") from None
-        found = tuple(
-            one._replace(title=self.without_secrets(one.title), description=self.without_secrets(one.description))
-            for one in found
+        tools = tuple(
+            tool._replace(title=self.without_secrets(tool.title), description=self.without_secrets(tool.description))
+            for tool in tools
         )
         dropped = self.session.listing.dropped if self.session is not None else {}
-        return (*found, *(ListedTool(name, "", "", {}, False, problem) for name, problem in dropped.items()))
+        return (*tools, *(ListedTool(name, "", "", {}, False, problem) for name, problem in dropped.items()))
 
     async def _only_as_task(self, tool: str) -> bool:
         try:
-            return any(one.problem == _ONLY_AS_TASK for one in await self.tools() if one.name == tool)
+            return any(listed.problem == _ONLY_AS_TASK for listed in await self.tools() if listed.name == tool)
         except (ConnectionFailed, CallRefused):
             return False
 
@@ -198,7 +198,7 @@ class DownstreamServer:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])
-        ending = (one.close(timeout=0) for one in self.sessions if one is not self.session)
+        ending = (each.close(timeout=0) for each in self.sessions if each is not self.session)
         await asyncio.gather(*ending)
         if self.session is not None:
             await self.session.close()
@@ -244,8 +244,8 @@ class DownstreamServer:
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError, httpx2.HTTPError):
             session.leave()
             raise await self._lost(session) from None
-        except InputAsked as asked:
-            raise CallRefused(self.without_secrets(str(asked))) from None
+        except InputAsked as refusal:
+            raise CallRefused(self.without_secrets(str(refusal))) from None
         except RuntimeError as error:
             # The result does not match the tool's own output schema.
             raise AnswerUnusable(self.without_secrets(str(error))) from None
@@ -316,7 +316,7 @@ class DownstreamServer:
         loop = asyncio.get_running_loop()
         listens = self._on_change is not None
         session = Session(self.name, self._connection, self._filled, self._changed, listens, self._keeps)
-        self.sessions = {one for one in self.sessions if not one.closed} | {session}
+        self.sessions = {each for each in self.sessions if not each.closed} | {session}
         try:
             await session.open()
         except ConnectionFailed as failure:
@@ -354,15 +354,15 @@ class _ProgressHeard:
 
 
 async def _all_tools(client: Client) -> tuple[ListedTool, ...]:
-    found: list[ListedTool] = []
+    tools: list[ListedTool] = []
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
-        found += map(_listed, page.tools)
+        tools += map(_listed, page.tools)
         cursor = page.next_cursor
         if cursor is None:
             break
-    return tuple(found)
+    return tuple(tools)
 
 
 def _listed(tool: types.Tool) -> ListedTool:

@@ -205,16 +205,16 @@ class Session:
 
     async def _why(self, error: Exception, notes: Noted) -> str:
         """Why the session could not be opened, or ended."""
-        given = self._connection
+        connection = self._connection
         if isinstance(error, ConnectionFailed):
             return str(error)
-        if given.url:
+        if connection.url:
             url, headers = self._target()
             if await speaks_old_transport(notes, url, headers):
                 return old_transport(url)
         elif isinstance(error, OSError) or type(error) is ValueError:
             return start_problem(error, *self._program())
-        return reason_of(error, notes, given, self._ending())
+        return reason_of(error, notes, connection, self._ending())
 
     def _ending(self) -> str:
         """How a server that is a child process has ended; empty if it has not by itself."""
@@ -227,8 +227,8 @@ class Session:
         return f"; it last said: {self._stderr.last[-1]}" if self._stderr.last else ""
 
     async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
-        given = self._connection
-        if given.url:
+        connection = self._connection
+        if connection.url:
             url, headers = self._target()
             # No read timeout: callers decide how long a call may take.
             timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
@@ -242,8 +242,8 @@ class Session:
             return streamable_http_client(url, http_client=http, max_sse_event_size=MAX_ANSWER)
         command, place = self._program()
         return stdio_transport(
-            [command, *map(self._text, given.args)],
-            {name: self._text(value) for name, value in given.env.items()},
+            [command, *map(self._text, connection.args)],
+            {name: self._text(value) for name, value in connection.env.items()},
             place,
             await self._stderr.open(stack),
             self._stderr.add,
@@ -253,14 +253,14 @@ class Session:
 
     def _target(self) -> tuple[str, dict[str, str]]:
         """The URL of a server, and the headers for it; raises as ``_text``."""
-        given = self._connection
-        return self._text(given.url), {name: self._text(value) for name, value in given.headers.items()}
+        connection = self._connection
+        return self._text(connection.url), {name: self._text(value) for name, value in connection.headers.items()}
 
     def _program(self) -> tuple[str, str | None]:
         """The program that is a server, and where it starts; raises as ``_text``."""
-        given = self._connection
-        place = self._text(given.working_directory, self._filled.place)
-        return self._text(given.command, self._filled.place), place or None
+        connection = self._connection
+        place = self._text(connection.working_directory, self._filled.place)
+        return self._text(connection.command, self._filled.place), place or None
 
     def _text(self, text: str, fill: Callable[[str], str] | None = None) -> str:
         """A text with the values of its variables. Raises ConnectionFailed: one of them is not set."""

@@ -81,10 +81,10 @@ async def stdio_transport(
 
         async def write() -> None:
             try:
-                async for one in write_stream_reader:
-                    if isinstance(one.message, types.JSONRPCRequest):
-                        requests.asked(one.message.id)
-                    line = one.message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
+                async for item in write_stream_reader:
+                    if isinstance(item.message, types.JSONRPCRequest):
+                        requests.asked(item.message.id)
+                    line = item.message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
                     if not await server.write(line.encode()):
                         await read_stream_writer.aclose()  # the server may be alive, but cannot be called any more
                         break
@@ -129,9 +129,9 @@ async def _next(
             return [message]
     else:
         problem = f"it has more than {MAX_ANSWER} bytes"
-    found = looked_at(line[:ENDS], end[-ENDS:])
-    if found.is_answer:
-        return requests.unread(found, problem)
+    unread = looked_at(line[:ENDS], end[-ENDS:])
+    if unread.is_answer:
+        return requests.unread(unread, problem)
     on_print(line[:ENDS])
     return ()
 

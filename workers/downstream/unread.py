@@ -41,18 +41,18 @@ def looked_at(first: bytes, last: bytes) -> Unread:
         return Unread(None, False, False)
     members = _decoded(head[1].rstrip().rstrip(b",")) | (_decoded(tail[1]) if tail else {})
     names = {*members, (head[2] or b"").decode(errors="replace")}
-    found = members.get("id")
-    named = found if isinstance(found, str | int) and not isinstance(found, bool) else None
+    id_member = members.get("id")
+    named = id_member if isinstance(id_member, str | int) and not isinstance(id_member, bool) else None
     is_answer = "method" not in names
     return Unread(named if is_answer else None, is_answer, is_answer and "error" in names)
 
 
 def _decoded(members: bytes) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(b"{" + members + b"}")
+        mapping: dict[str, Any] = json.loads(b"{" + members + b"}")
     except ValueError:
         return {}
-    return found
+    return mapping
 
 
 class Requests:
@@ -76,23 +76,23 @@ class Requests:
         if not self._lost or len(self._suspects) > self._lost:
             return []
         # As many wait as answers were lost, so each of them has lost its own.
-        found, self._suspects, self._lost = self._suspects, set(), 0
-        self._waiting -= found
-        return [_error(one, self._problem, UNREAD) for one in found]
+        suspects, self._suspects, self._lost = self._suspects, set(), 0
+        self._waiting -= suspects
+        return [_error(suspect, self._problem, UNREAD) for suspect in suspects]
 
-    def unread(self, found: Unread, problem: str) -> list[types.JSONRPCError]:
+    def unread(self, message: Unread, problem: str) -> list[types.JSONRPCError]:
         """An answer cannot be read, for this reason. Returns errors for those that have lost theirs."""
-        if found.id is None:
+        if message.id is None:
             self._suspects, self._lost, self._problem = set(self._waiting), self._lost + 1, problem
             return self.answered("")
-        if found.id not in self._waiting:
+        if message.id not in self._waiting:
             return []
         error = (
-            _error(found.id, f"the server refused, with an error that cannot be read: {problem}")
-            if found.is_error
-            else _error(found.id, problem, UNREAD)
+            _error(message.id, f"the server refused, with an error that cannot be read: {problem}")
+            if message.is_error
+            else _error(message.id, problem, UNREAD)
         )
-        return [error, *self.answered(found.id)]
+        return [error, *self.answered(message.id)]
 
 
 def _error(id: Id, message: str, data: str | None = None) -> types.JSONRPCError:

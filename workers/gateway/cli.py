@@ -163,7 +163,7 @@ def _outcome(code: int, stdout: _Output, stderr: _Output, strict: bool, secrets:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         last = _last_line(errors) or _last_line(output)
         return permanent(f"the command {how}" + (f": {last}" if last else ""))
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "exitCode": code,
         "success": code == 0,
         "stdout": output,
@@ -172,8 +172,8 @@ def _outcome(code: int, stdout: _Output, stderr: _Output, strict: bool, secrets:
         "json": None if stdout.dropped else hidden_in(_json(stdout.text), secrets),
     }
     if stdout.dropped or stderr.dropped:
-        found["truncated"] = True
-    return Success(found)
+        result["truncated"] = True
+    return Success(result)
 
 
 def _shown(output: _Output, secrets: AbstractSet[str]) -> str:

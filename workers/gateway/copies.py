@@ -118,6 +118,6 @@ def append_entries(file: Path, project: str, entries: Sequence[AuditEntry]) -> N
 
 
 def _line(project: str, entry: AuditEntry) -> bytes:
-    shown = {"project": project, **msgspec.to_builtins(entry)}
-    del shown["position"]
-    return msgspec.json.encode(shown)
+    record = {"project": project, **msgspec.to_builtins(entry)}
+    del record["position"]
+    return msgspec.json.encode(record)

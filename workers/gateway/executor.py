@@ -87,12 +87,12 @@ class GatewayExecutor(Executor):
     def configure(self, settings: Settings) -> None:
         """Applies new settings to every attempt that begins later."""
         self._connections.configure(settings)
-        for one in self._background:
-            one.configure(settings)
+        for task in self._background:
+            task.configure(settings)
 
     async def start(self) -> None:
-        for one in self._background:
-            self._tasks.spawn(_restarting(one), type(one).__name__)
+        for task in self._background:
+            self._tasks.spawn(_restarting(task), type(task).__name__)
 
     async def stop(self, deadline: float = 0.0) -> None:
         await self._tasks.stop()
@@ -186,14 +186,14 @@ class GatewayExecutor(Executor):
         identity = "\0".join((task.workflow, task.place, str(task.candidate), str(task.tries)))
         child = "wf_" + blake2b(identity.encode(), digest_size=8).hexdigest()
         try:
-            given = checks.checked(workflow.input_schema, call.input, "input")
+            checked_input = checks.checked(workflow.input_schema, call.input, "input")
             await self._operations.start(
                 StartRequest(
                     step.project,
                     task.principal,
                     name,
                     Packed(job.hash, b"", job.bundle),
-                    given,
+                    checked_input,
                     new_id=child,
                     parent=f"{task.workflow} {task.op}",
                     nesting=task.nesting + 1,
@@ -210,32 +210,32 @@ class GatewayExecutor(Executor):
     async def _flow(self, step: StepRun, task: Task, call: FlowCall) -> Outcome:
         caller = task.principal.caller
         if not task.wait:
-            given = {"name": call.name or task.definition, "flow": call.flow, "input": call.input}
-            outcome = await self._call_own(_CREATE, step, given, caller)
+            arguments = {"name": call.name or task.definition, "flow": call.flow, "input": call.input}
+            outcome = await self._call_own(_CREATE, step, arguments, caller)
             if isinstance(outcome, Failure):
                 return outcome
             return Success({"id": outcome.value["id"], "status": "running"})
         outcome = await self._call_own(_GET, step, {"id": int(task.wait), "whole": True}, caller)
         if isinstance(outcome, Failure):
             return outcome
-        found = outcome.value
-        if found["status"] in ("running", "paused"):
-            return Success({"id": found["id"], "status": "running"})
-        if found["status"] != "completed":
-            reason = found.get("reason", "no reason is recorded")
-            return Success({"id": found["id"], "status": found["status"], "reason": reason})
+        flow = outcome.value
+        if flow["status"] in ("running", "paused"):
+            return Success({"id": flow["id"], "status": "running"})
+        if flow["status"] != "completed":
+            reason = flow.get("reason", "no reason is recorded")
+            return Success({"id": flow["id"], "status": flow["status"], "reason": reason})
         results = {
-            one["name"]: msgspec.json.decode(one["result_json"])
-            for one in found["steps"]
-            if one.get("result_json") is not None
+            entry["name"]: msgspec.json.decode(entry["result_json"])
+            for entry in flow["steps"]
+            if entry.get("result_json") is not None
         }
-        return Success({"id": found["id"], "status": "completed", "steps": results})
+        return Success({"id": flow["id"], "status": "completed", "steps": results})
 
     async def _call_own(self, tool: str, step: StepRun, arguments: Mapping[str, Any], caller: Caller | None) -> Outcome:
-        found = self._own(tool)
-        if found is None:
+        own = self._own(tool)
+        if own is None:
             return permanent(f"the coordinator has no tool {tool!r} now")
-        outcome = await found.call(step, dict(arguments), caller)
+        outcome = await own.call(step, dict(arguments), caller)
         if isinstance(outcome, Success) or outcome.type in ERROR_CLASSES:
             return outcome
         message = f"{outcome.message} ({outcome.type})"
@@ -306,13 +306,13 @@ class _Limit:
         return asyncio.get_running_loop().time()
 
 
-async def _restarting(one: Background) -> None:
+async def _restarting(task: Background) -> None:
     """Runs a background task until it is cancelled, and starts it again after each failure."""
     while True:
         try:
-            await one.run()
+            await task.run()
         except Exception:
-            _log.exception("a background task of the gateway failed", part=type(one).__name__)
+            _log.exception("a background task of the gateway failed", part=type(task).__name__)
         await asyncio.sleep(RESTART_SECONDS)
 
 

@@ -41,8 +41,8 @@ async def call_tool(
     structured, content = result.structured_content, content_of(result)
     if structured is None:
         return Success({"content": content} if content else {})
-    found = with_content(structured, content, "content")
-    return Success(found if isinstance(found, dict) else {"content": found})
+    value = with_content(structured, content, "content")
+    return Success(value if isinstance(value, dict) else {"content": value})
 
 
 def _failure(result: types.CallToolResult, without_secrets: Callable[[str], str]) -> Failure:

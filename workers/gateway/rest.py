@@ -207,8 +207,8 @@ async def _outcome(response: httpx2.Response, call: RestCall, connection: Connec
         return misconfigured(problem) if status in _FOR_ALL else permanent(problem)
     if whole:
         return Success({"status": status, "body": hidden_in(body, call.secrets)})
-    shown = hidden(body, call.secrets, cut=True) + "\n[truncated]"
-    return Success({"status": status, "body": shown, "truncated": True})
+    text = hidden(body, call.secrets, cut=True) + "\n[truncated]"
+    return Success({"status": status, "body": text, "truncated": True})
 
 
 async def _body(response: httpx2.Response) -> tuple[Any, bool]:

@@ -125,14 +125,14 @@ class ServerLists:
         if not self._leads and not hinted:
             return
         # Read again, because other workers may have asked servers meanwhile.
-        asked = await self._servers.time()
+        time = await self._servers.time()
         self._known = dict(await self._servers.read())
         due = hinted | ({name for name in wanted if self._is_due(name)} if self._leads else set())
         self._hints -= due
         turns = asyncio.Semaphore(MOST_AT_ONCE)
-        await asyncio.gather(*(self._ask_in_turn(turns, name, asked) for name in due))
+        await asyncio.gather(*(self._ask_in_turn(turns, name, time) for name in due))
         for gone in self._known.keys() - wanted if self._leads else ():
-            await self._servers.forget(gone, asked)
+            await self._servers.forget(gone, time)
 
     def _is_due(self, name: str) -> bool:
         known = self._known.get(name)
@@ -145,7 +145,7 @@ class ServerLists:
 
     def _wanted(self) -> set[str]:
         gateway = self._settings.gateway
-        return {one.connection for one in gateway.proxy.imports} if gateway is not None else set()
+        return {entry.connection for entry in gateway.proxy.imports} if gateway is not None else set()
 
     async def _ask_in_turn(self, turns: asyncio.Semaphore, name: str, now: int) -> None:
         async with turns:
@@ -167,16 +167,16 @@ class ServerLists:
         before = self._known.get(name)
         payload: dict[str, Any] = {"connection": name}
         try:
-            found = await self._listed(name)
+            listed = await self._listed(name)
         except _NotListed as failed:
             last = before or ServerTools()
             known = msgspec.structs.replace(last, available=False, reason=str(failed))
             event, payload["reason"] = "capability.discovery_failed", str(failed)
         else:
-            known = found
-            event, payload["tools"] = "capability.discovered", len(found.tools)
-            if found.left_out:
-                payload["leftOut"] = len(found.left_out) + found.more_left_out
+            known = listed
+            event, payload["tools"] = "capability.discovered", len(listed.tools)
+            if listed.left_out:
+                payload["leftOut"] = len(listed.left_out) + listed.more_left_out
         self._known[name] = known
         try:
             # Written even if nothing changed, because an older answer may be on its way to the store.
@@ -215,15 +215,15 @@ class ServerLists:
 
 def _usable(tools: Sequence[ListedTool]) -> ServerTools:
     """The tools that can be offered, and why the others cannot."""
-    found: list[ImportedTool] = []
+    usable: list[ImportedTool] = []
     left_out: list[LeftOut] = []
-    for one in tools:
-        schema, problem = _usable_schema(msgspec.json.encode(one.input_schema))
-        if problem := one.problem or problem:
-            left_out.append(LeftOut(one.name[:_MAX_NAME], problem[:_MAX_REASON]))
+    for tool in tools:
+        schema, problem = _usable_schema(msgspec.json.encode(tool.input_schema))
+        if problem := tool.problem or problem:
+            left_out.append(LeftOut(tool.name[:_MAX_NAME], problem[:_MAX_REASON]))
         else:
-            found.append(ImportedTool(one.name, one.title, one.description[:_MAX_DESCRIPTION], schema))
-    return ServerTools(tuple(found), True, "", tuple(left_out[:MOST_LEFT_OUT]), len(left_out[MOST_LEFT_OUT:]))
+            usable.append(ImportedTool(tool.name, tool.title, tool.description[:_MAX_DESCRIPTION], schema))
+    return ServerTools(tuple(usable), True, "", tuple(left_out[:MOST_LEFT_OUT]), len(left_out[MOST_LEFT_OUT:]))
 
 
 @lru_cache(maxsize=20_000)

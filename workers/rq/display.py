@@ -15,7 +15,7 @@ from rq.executions import Execution
 from rq.job import Job
 
 from coordinator.steps.times import RENEW_SECONDS
-from workers.attempts import Attempt
+from workers.attempts import StepAttempt
 
 TTL_SECONDS = 60
 
@@ -32,7 +32,7 @@ class Display:
         self._queue = queue
         self._shown: dict[str, tuple[Job, Execution]] = {}
 
-    def update(self, pipeline: Any, attempts: list[Attempt]) -> None:
+    def update(self, pipeline: Any, attempts: list[StepAttempt]) -> None:
         """Adds the commands to a pipeline that show exactly the long ones of these attempts."""
         since = monotonic() - RENEW_SECONDS
         lasting = {attempt.step.job_id: attempt for attempt in attempts if attempt.began < since}
@@ -51,7 +51,7 @@ class Display:
             self.update(pipeline, [])
             pipeline.execute()
 
-    def _show(self, pipeline: Any, attempt: Attempt) -> tuple[Job, Execution]:
+    def _show(self, pipeline: Any, attempt: StepAttempt) -> tuple[Job, Execution]:
         step = attempt.step
         job = Job.create(
             "workers.steps.run",

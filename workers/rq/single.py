@@ -25,7 +25,7 @@ from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store, keys
 from coordinator.store.checks.identity import remembered
 from coordinator.store.link.clients import address_of
-from workers.attempts import Attempt
+from workers.attempts import StepAttempt
 from workers.children.isolated import IsolatedCalls
 from workers.engine import Engine
 from workers.heartbeat import Heartbeat, StoreClients
@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 class _NoPresence:
     """Adds nothing to a heartbeat: the stock worker registers itself with RQ."""
 
-    def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
+    def beat(self, pipeline: Any, attempts: list[StepAttempt]) -> Callable[[list[Any]], None]:
         return lambda replies: None
 
 
@@ -49,7 +49,7 @@ class _OneStep(Engine):
     def want(self) -> int:
         return 0
 
-    def _ended(self, attempt: Attempt, report: Report | None) -> None:
+    def _ended(self, attempt: StepAttempt, report: Report | None) -> None:
         self.outcome = attempt.outcome
         super()._ended(attempt, report)
 
@@ -97,7 +97,7 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
     engine = _OneStep(steps, kinds, 1, outboxes.add, lambda job, queue: None)
     loop = asyncio.get_running_loop()
 
-    def lost(attempt: Attempt) -> None:
+    def lost(attempt: StepAttempt) -> None:
         loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
     clients = client.of, client.of(keys.QUEUE)

@@ -27,7 +27,7 @@ from rq.suspension import WORKERS_SUSPENDED
 from rq.timeouts import TimerDeathPenalty
 from rq.worker import WorkerStatus
 
-from workers.attempts import Attempt
+from workers.attempts import StepAttempt
 from workers.metrics import WORKER_JOBS
 from workers.rq.display import Display
 from workers.rq.queues import StepJob, step_queue
@@ -128,7 +128,7 @@ class StepWorker(SimpleWorker):
 
     # --- heartbeats, in a thread of their own ------------------------------------------------------
 
-    def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
+    def beat(self, pipeline: Any, attempts: list[StepAttempt]) -> Callable[[list[Any]], None]:
         """Adds RQ's heartbeat and the worker's state to a pipeline, and asks whether workers are suspended."""
         self.heartbeat(pipeline=pipeline)
         state = WorkerStatus.SUSPENDED if self._paused else WorkerStatus.BUSY if attempts else WorkerStatus.IDLE

@@ -165,12 +165,12 @@ class DemoTools(Source):
     async def _search(self, step: StepRun, args: Query, _caller: Caller | None) -> list[dict[str, Any]]:
         """Texts with words of a query, best first: {"query", "limit"}."""
         wanted = set(_words(args.query))
-        found: list[tuple[float, str]] = []
+        results: list[tuple[float, str]] = []
         for text in await self._texts(step.project):
             inside = len(wanted & set(_words(text.content))) + 2 * len(wanted & set(_words(text.title)))
             if inside:
-                found.append((-round(inside / (3 * len(wanted)), 2), text.title))
-        return [{"title": title, "score": -score} for score, title in sorted(found)[: args.limit]]
+                results.append((-round(inside / (3 * len(wanted)), 2), text.title))
+        return [{"title": title, "score": -score} for score, title in sorted(results)[: args.limit]]
 
     async def _search_text(self, step: StepRun, args: Query, _caller: Caller | None) -> list[dict[str, str]]:
         """Texts that hold a query as it stands, whatever the case: {"query", "limit"}."""
@@ -209,8 +209,8 @@ async def _typed(
         return Failure(failure.message, failure.code, retryable=False)
     try:
         return Success(await act(step, args, caller))
-    except _DemoFailure as told:
-        return Failure(str(told), "tool_error")
+    except _DemoFailure as refusal:
+        return Failure(str(refusal), "tool_error")
     except ToolFailure as failure:
         return Failure(failure.message, failure.code, failure.kind != "permanent")
 

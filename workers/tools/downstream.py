@@ -51,7 +51,7 @@ class ServerTools(Source):
         if server is None:
             raise SourceFailed(f"there is no connection {self.name!r} now")
         try:
-            found = await server.tools()
+            tools = await server.tools()
         except (ConnectionFailed, CallRefused) as failed:
             raise SourceFailed(str(failed)) from None
         return [
@@ -62,7 +62,7 @@ class ServerTools(Source):
                 self.name,
                 tool.read_only,
             )
-            for tool in found
+            for tool in tools
             if not tool.problem
         ]
 
@@ -108,7 +108,7 @@ class ServerTools(Source):
 
 def _nothing_done(structured: Any) -> bool:
     """Whether the server says that the call had no effect: it was shed, or it lost a race there."""
-    asked = retryable(structured)
-    if asked is None or asked.reason == "store_unavailable":  # then the effect of the call is unknown
+    retry = retryable(structured)
+    if retry is None or retry.reason == "store_unavailable":  # then the effect of the call is unknown
         return False
-    return asked.reason == "conflict" or structured["error"]["kind"] == "shedding"
+    return retry.reason == "conflict" or structured["error"]["kind"] == "shedding"

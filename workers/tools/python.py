@@ -54,7 +54,7 @@ class PythonTools(Source):
             if name in self._tools:
                 continue
             try:
-                found = await asyncio.to_thread(_resolved, target)
+                function = await asyncio.to_thread(_resolved, target)
             except asyncio.CancelledError:
                 raise
             except BaseException as error:
@@ -62,9 +62,9 @@ class PythonTools(Source):
                 _log.error("a step tool is missing", tool=name, reason=reason)
                 self._tools[name] = StepTool(name, partial(_broken, reason), f"({reason})")
                 continue
-            about = inspect.getdoc(found) or ""
-            if inspect.iscoroutinefunction(found):
-                self._tools[name] = StepTool(name, partial(_await, found), about)
+            about = inspect.getdoc(function) or ""
+            if inspect.iscoroutinefunction(function):
+                self._tools[name] = StepTool(name, partial(_await, function), about)
             else:
                 self._tools[name] = StepTool(name, partial(self._isolate, target), about)
 
@@ -108,7 +108,7 @@ async def _broken(reason: str, step: StepRun, arguments: dict[str, Any], caller:
 
 
 def _resolved(target: str) -> Callable[..., Any]:
-    found: Any = resolve_name(target)
-    if not callable(found):
+    value: Any = resolve_name(target)
+    if not callable(value):
         raise TypeError("it is not callable")
-    return found  # type: ignore[no-any-return]
+    return value  # type: ignore[no-any-return]

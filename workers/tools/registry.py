@@ -57,8 +57,8 @@ class StepTools(Executor):
     def find(self, name: str) -> StepTool | None:
         """The tool with this name; None if no source has it."""
         for source in self._sources:
-            if (found := source.find(name)) is not None:
-                return found
+            if (tool := source.find(name)) is not None:
+                return tool
         return None
 
     async def permits(self, project: str, creator: Caller, tool: str) -> Caller | str:
@@ -67,27 +67,27 @@ class StepTools(Executor):
         Returns:
             The creator with their present permissions; if the call is not permitted, the reason as a sentence.
         """
-        found = self.find(tool)
-        if found is None:
+        own = self.find(tool)
+        if own is None:
             return creator  # the call itself will say that there is no such tool
         await self.rights.look()
         now = self.rights.last(creator, project)
-        if now is not None and may_call(now.permissions, found.name, found.group, found.read_only):
+        if now is not None and may_call(now.permissions, own.name, own.group, own.read_only):
             return now
         return f"permission denied: {creator.id} may not call {tool} now"
 
     async def execute(self, step: StepRun, work: Work) -> Outcome:
         if work.tool is None:
             return Success()
-        found = self.find(work.tool)
-        if found is None:
+        own = self.find(work.tool)
+        if own is None:
             problem = self._names.problem(work.tool) or f"unknown tool {work.tool!r}"
             return Failure(problem, "unknown_tool", retryable=False)
         caller = None
         if isinstance(work, ToolCall):
             caller = work.caller
             step = msgspec.structs.replace(step, owner=work.owner) if work.owner else step
-        return await found.call(step, work.arguments or {}, caller)
+        return await own.call(step, work.arguments or {}, caller)
 
     def configure(self, settings: Settings) -> None:
         """Applies new settings to every call that begins later."""

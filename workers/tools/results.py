@@ -40,12 +40,12 @@ def failure_of(structured: Any, texts: Sequence[str]) -> Failure:
     """
     error = structured.get("error") if isinstance(structured, dict) else None
     if isinstance(error, dict) and isinstance(error.get("code"), str) and isinstance(error.get("message"), str):
-        asked = retryable(structured)
+        retry = retryable(structured)
         return Failure(
             error["message"],
             error["code"],
             error.get("kind") != "permanent",
-            round(asked.after * 1000) if asked is not None else 0,
+            round(retry.after * 1000) if retry is not None else 0,
         )
     message = "\n".join(texts) or (msgspec.json.encode(structured).decode() if structured else "the tool failed")
     return Failure(message, "tool_error")

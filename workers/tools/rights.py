@@ -60,12 +60,12 @@ class WorkerRights:
             stamp = await asyncio.to_thread(stamp_of, path)
             if stamp != self._stamp:
                 try:
-                    found, self._stamp = await asyncio.to_thread(read_tokens, path)
+                    file, self._stamp = await asyncio.to_thread(read_tokens, path)
                 except TokenFileError as error:
                     _log.warning("the token file cannot be used; the previous tokens stay in force", reason=str(error))
                     self._stamp = stamp
                 else:
-                    self._take(found.tokens)
+                    self._take(file.tokens)
             self._looked = monotonic()
 
     def _take(self, entries: tuple[TokenEntry, ...]) -> None:

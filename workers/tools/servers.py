@@ -27,7 +27,7 @@ class ServerSources:
 
     def __call__(self, settings: Settings) -> Sequence[Source]:
         """The sources under some settings; the same as before for names that stay."""
-        names = [name for name, one in (settings.connections or {}).items() if one.kind == "mcp"]
+        names = [name for name, connection in (settings.connections or {}).items() if connection.kind == "mcp"]
         self._made = {name: self._made.get(name) or self._new(name) for name in names}
         return list(self._made.values())
 

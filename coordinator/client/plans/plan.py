@@ -111,15 +111,15 @@ class Text:
         from ruamel.yaml.error import MarkedYAMLError, YAMLError  # only plans in files need it
 
         try:
-            found = YAML(typ="safe", pure=True).load(self.text)
+            mapping = YAML(typ="safe", pure=True).load(self.text)
         except MarkedYAMLError as error:
             at = f"{self.name}:{error.problem_mark.line + 1}" if error.problem_mark else self.name
             raise _wrong(at, f"is not YAML: {error.problem or error.context}") from None
         except (YAMLError, ValueError, RecursionError) as error:  # also values of a wrong form, and a tower of brackets
             raise _wrong(self.name, f"is not YAML: {error}") from None
-        if not isinstance(found, Mapping):
+        if not isinstance(mapping, Mapping):
             raise _wrong(self.name, "must be a mapping with title and children")
-        return found
+        return mapping
 
     def located(self, message: str) -> str:
         """A message that begins with the path of an item, with the file and the line of that before it."""
@@ -131,8 +131,8 @@ class Text:
         return f"{self.name}:{line}: {message}" if line else f"{self.name}: {message}"
 
     def _task_line(self, numbers: Sequence[int]) -> int:
-        found = read_tasks(self.text, boxless=True)
-        at = _root(found) or Task("", children=found.tops)
+        tasks = read_tasks(self.text, boxless=True)
+        at = _root(tasks) or Task("", children=tasks.tops)
         for number in numbers:
             at = at.children[number]
         return at.line
@@ -147,46 +147,46 @@ class Text:
         return int((key or at).start_mark.line) + 1
 
 
-def _root(found: TaskList) -> Task | None:
+def _root(tasks: TaskList) -> Task | None:
     """What is the root of the plan, of what the list has."""
-    top = found.tops[0] if len(found.tops) == 1 else None
+    top = tasks.tops[0] if len(tasks.tops) == 1 else None
     return top if top is not None and (top.heading or top.identity) else None
 
 
-def _of_tasks(found: TaskList, title: str) -> dict[str, Any]:
+def _of_tasks(tasks: TaskList, title: str) -> dict[str, Any]:
     """The mapping that a list stands for. Raises ValueError naming the line."""
-    text, root = found.text, _root(found)
-    if not found.tops and text.startswith("#"):
+    text, root = tasks.text, _root(tasks)
+    if not tasks.tops and text.startswith("#"):
         title, _, text = text.lstrip("#").strip().partition("\n")
     items: dict[Task | None, dict[str, Any]] = {None: {"title": title, "description": text.strip("\n"), "children": []}}
-    refs = {one.identity: one.ref for one in found.all() if one.identity and one.ref}
+    refs = {task.identity: task.ref for task in tasks.all() if task.identity and task.ref}
     steps = 0
-    for one in found.all():
-        if one.doubled:
-            raise ValueError(f"line {one.line} has {one.doubled[0]} besides another such mark")
-        if one.box not in BOXES:
-            raise ValueError(f"line {one.line}: [{one.box}] is no state: a box has one of '{''.join(BOXES)}'")
-        state = BOXES[one.box]
+    for task in tasks.all():
+        if task.doubled:
+            raise ValueError(f"line {task.line} has {task.doubled[0]} besides another such mark")
+        if task.box not in BOXES:
+            raise ValueError(f"line {task.line}: [{task.box}] is no state: a box has one of '{''.join(BOXES)}'")
+        state = BOXES[task.box]
         item: dict[str, Any] = {
-            "title": one.title,
-            "description": one.description,
-            "ref": one.ref or one.identity,
-            "tags": one.tags,
-            "priority": one.priority,
-            "after": [refs.get(name, name) for name in one.after],
-            "blockers": [refs.get(name, name) for name in one.blockers],
+            "title": task.title,
+            "description": task.description,
+            "ref": task.ref or task.identity,
+            "tags": task.tags,
+            "priority": task.priority,
+            "after": [refs.get(name, name) for name in task.after],
+            "blockers": [refs.get(name, name) for name in task.blockers],
             "done": state in ("done", "cancelled"),
             "blocked": state == "blocked",
             "statusLabel": state if state in ("cancelled", "in-progress") else "",
         }
-        if one.heading and (one.identity or one is not root):
+        if task.heading and (task.identity or task is not root):
             item |= {"type": "heading", "container": True}
-        if one.before is not None:
-            before = items[one.before]
+        if task.before is not None:
+            before = items[task.before]
             item["after"].append(before.setdefault("ref", f"step {steps}"))
-        steps += one.numbered
-        items[one] = {name: value for name, value in (item | one.fields).items() if value}
-        items[one.parent].setdefault("children", []).append(items[one])
+        steps += task.numbered
+        items[task] = {name: value for name, value in (item | task.fields).items() if value}
+        items[task.parent].setdefault("children", []).append(items[task])
     if root is not None and text:
         items[root]["description"] = "\n\n".join(filter(None, (text, root.description)))
     return {name: value for name, value in items[root].items() if value}
@@ -198,21 +198,21 @@ def _member(node: Any, name: str) -> tuple[Any, Any]:
     return next(((key, value) for key, value in members if key.value == name), (None, None))
 
 
-def read(given: Mapping[str, Any] | str | Path | Text | Plan) -> Plan:
+def read(plan: Mapping[str, Any] | str | Path | Text | Plan) -> Plan:
     """Reads and checks a plan.
 
     Args:
-        given: the plan, or the path of a file with one: ``.yaml``, ``.yml``, ``.json`` or ``.md``.
+        plan: the plan, or the path of a file with one: ``.yaml``, ``.yml``, ``.json`` or ``.md``.
 
     Raises:
         Invalid: the plan is wrong; the message says where, and what is allowed.
         OSError: the file cannot be read.
     """
-    if isinstance(given, Plan):
-        return given
-    if isinstance(given, Mapping):
-        return _checked(given)
-    text = given if isinstance(given, Text) else Text.of(Path(given))
+    if isinstance(plan, Plan):
+        return plan
+    if isinstance(plan, Mapping):
+        return _checked(plan)
+    text = plan if isinstance(plan, Text) else Text.of(Path(plan))
     mapping = text.mapping()
     try:
         return _checked(mapping)
@@ -220,8 +220,8 @@ def read(given: Mapping[str, Any] | str | Path | Text | Plan) -> Plan:
         raise error_of(error.code, text.located(error.message)) from None
 
 
-def _checked(given: Mapping[str, Any]) -> Plan:
-    root = _node(given, "plan", "root", 0)
+def _checked(mapping: Mapping[str, Any]) -> Plan:
+    root = _node(mapping, "plan", "root", 0)
     nodes: dict[str, Node] = {}
     for node in root.all():
         if nodes.setdefault(node.ref, node) is not node:
@@ -240,20 +240,20 @@ def _checked(given: Mapping[str, Any]) -> Plan:
                 continue
             waits[node.ref].add(ref)
             edges.append((ref, node.ref))
-            if ref in {one.ref for one in node.all()}:
+            if ref in {below.ref for below in node.all()}:
                 continue
             for child in node.children:  # these come later: parents are first
                 # One that waits for an open sibling waits with it.
-                if all(above.get(one) != node.ref or nodes[one].done for one in named[child.ref]):
+                if all(above.get(blocker) != node.ref or nodes[blocker].done for blocker in named[child.ref]):
                     named[child.ref].append(ref)
     for ref, other in own:
         waits[other].add(ref)
     try:
         TopologicalSorter(waits).prepare()
     except CycleError as cycle:
-        told = " -> ".join(str(nodes[ref].fields["title"]) for ref in reversed(cycle.args[1]))
+        circle = " -> ".join(str(nodes[ref].fields["title"]) for ref in reversed(cycle.args[1]))
         raise _wrong(
-            nodes[cycle.args[1][0]].path, f"these wait for each other, or for what they are part of: {told}"
+            nodes[cycle.args[1][0]].path, f"these wait for each other, or for what they are part of: {circle}"
         ) from None
     return Plan(root, [*dict.fromkeys([*edges, *own])])
 
@@ -266,43 +266,43 @@ def _named(name: str, node: Node, nodes: Mapping[str, Node], titles: Mapping[str
         raise _wrong(f"{node.path}.after", str(error)) from None
 
 
-def _node(given: Any, path: str, ref: str, depth: int) -> Node:
+def _node(value: Any, path: str, ref: str, depth: int) -> Node:
     """Checks one item and those below; what only the fleet knows, such as names of types, is left to it."""
-    if isinstance(given, str):
-        given = {"title": given}
-    if not isinstance(given, Mapping):
+    if isinstance(value, str):
+        value = {"title": value}
+    if not isinstance(value, Mapping):
         raise _wrong(path, "must be a mapping, or a title")
     if depth > DEEPEST:
         raise _wrong(path, f"is too deep: an item has at most {DEEPEST} above it")
-    for name in given:
+    for name in value:
         if name not in PLAN_FIELDS and name not in _OWN:
             raise _wrong(f"{path}.{name}", f"is unknown{that_exist(str(name), (*PLAN_FIELDS, *_OWN))}")
-    if not isinstance(given.get("title"), str) or not given["title"].strip():
+    if not isinstance(value.get("title"), str) or not value["title"].strip():
         raise _wrong(f"{path}.title", "must be a text that is not blank")
-    fields = _fields(given, path)
-    notes = given.get("notes") or {}
+    fields = _fields(value, path)
+    notes = value.get("notes") or {}
     if not isinstance(notes, Mapping) or not all(isinstance(body, str) for body in notes.values()):
         raise _wrong(f"{path}.notes", "must be a mapping of keys to texts")
     for name in ("done", "blocked"):
-        if not isinstance(given.get(name) or False, bool):
+        if not isinstance(value.get(name) or False, bool):
             raise _wrong(f"{path}.{name}", "must be true or false")
-    if given.get("done") and given.get("blocked"):
+    if value.get("done") and value.get("blocked"):
         raise _wrong(f"{path}.blocked", "must be false: it is done")
-    if not isinstance(given.get("ref") or "", str | int):
+    if not isinstance(value.get("ref") or "", str | int):
         raise _wrong(f"{path}.ref", "must be a text")
-    children = given.get("children") or []
+    children = value.get("children") or []
     if not isinstance(children, Sequence) or isinstance(children, str):
         raise _wrong(f"{path}.children", "must be a list")
-    after, blockers = (given.get(name) or [] for name in ("after", "blockers"))
+    after, blockers = (value.get(name) or [] for name in ("after", "blockers"))
     node = Node(
         path,
         fields,
-        str(given.get("ref") or ref),
+        str(value.get("ref") or ref),
         _names(after, f"{path}.after"),
         _names(blockers, f"{path}.blockers"),
         notes={str(key): body for key, body in notes.items()},
-        done=bool(given.get("done")),
-        blocked=bool(given.get("blocked")),
+        done=bool(value.get("done")),
+        blocked=bool(value.get("blocked")),
     )
     for number, child in enumerate(children):
         below = f"{number + 1}" if ref == "root" else f"{ref}.{number + 1}"
@@ -310,9 +310,9 @@ def _node(given: Any, path: str, ref: str, depth: int) -> Node:
     return node
 
 
-def _fields(given: Mapping[str, Any], path: str) -> dict[str, Any]:
+def _fields(mapping: Mapping[str, Any], path: str) -> dict[str, Any]:
     """The fields of an item, as ``manage_items`` takes them."""
-    fields = {name: value for name, value in given.items() if name in PLAN_FIELDS and value is not None}
+    fields = {name: value for name, value in mapping.items() if name in PLAN_FIELDS and value is not None}
     for name, value in fields.items():
         field, at = PLAN_FIELDS[name], f"{path}.{name}"
         if field.listed and not isinstance(value, str):
@@ -327,21 +327,21 @@ def _fields(given: Mapping[str, Any], path: str) -> dict[str, Any]:
     return fields
 
 
-def _time(given: date, path: str) -> str:
+def _time(time: date, path: str) -> str:
     """A time of YAML, which reads it by itself."""
-    if not isinstance(given, datetime) or given.tzinfo is None:
+    if not isinstance(time, datetime) or time.tzinfo is None:
         raise _wrong(path, MOMENT)
-    return given.isoformat()
+    return time.isoformat()
 
 
-def _names(given: Any, path: str) -> list[str]:
-    return _texts([given] if isinstance(given, str | int) else given, path)
+def _names(value: Any, path: str) -> list[str]:
+    return _texts([value] if isinstance(value, str | int) else value, path)
 
 
-def _texts(given: Any, path: str) -> list[str]:
-    if not isinstance(given, Sequence) or not all(isinstance(one, str | int) for one in given):
+def _texts(value: Any, path: str) -> list[str]:
+    if not isinstance(value, Sequence) or not all(isinstance(text, str | int) for text in value):
         raise _wrong(path, "must be a list of texts")
-    return [str(one) for one in given]
+    return [str(text) for text in value]
 
 
 def _wrong(path: str, problem: str) -> FleetError:

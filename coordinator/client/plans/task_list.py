@@ -95,8 +95,8 @@ class Task:
         """It and all below, parents first, in the order of the text."""
         waiting = [self]
         while waiting:
-            yield (one := waiting.pop())
-            waiting += reversed(one.children)
+            yield (task := waiting.pop())
+            waiting += reversed(task.children)
 
 
 @dataclass
@@ -112,8 +112,8 @@ class TaskList:
 
     def all(self) -> Iterator[Task]:
         """All tasks, parents first, in the order of the text."""
-        for one in self.tops:
-            yield from one.all()
+        for top in self.tops:
+            yield from top.all()
 
 
 def read_tasks(text: str, *, boxless: bool = False) -> TaskList:
@@ -125,7 +125,7 @@ def read_tasks(text: str, *, boxless: bool = False) -> TaskList:
     Raises:
         ValueError: the text has a merge conflict; it says in which line.
     """
-    found, top = TaskList(), Task("")
+    result, top = TaskList(), Task("")
     headings: list[tuple[int, Task]] = [(0, top)]
     tasks: list[Task] = []
     """The last task, and those that it is below."""
@@ -137,7 +137,7 @@ def read_tasks(text: str, *, boxless: bool = False) -> TaskList:
         lead = _columns(line)
         if lead < room and line.strip():  # a fence of a task ends with it
             fence, room = "", 0
-        inside, below = fence, next((one for one in reversed(tasks) if one.indent < lead), None)
+        inside, below = fence, next((task for task in reversed(tasks) if task.indent < lead), None)
         if line.strip() and not inside:
             owner = below or (tasks[-1] if tasks else headings[-1][1])
         if begun := _FENCE.match(line):
@@ -146,7 +146,7 @@ def read_tasks(text: str, *, boxless: bool = False) -> TaskList:
         if inside or begun:
             _describe(owner, line)
         elif heading := _HEADING.fullmatch(line):
-            headings = [one for one in headings if one[0] < len(heading[1])]
+            headings = [above for above in headings if above[0] < len(heading[1])]
             owner = _task(heading[2].rstrip(" #"), headings[-1][1], number)
             owner.box, owner.heading = "", True
             headings.append((len(heading[1]), owner))
@@ -156,7 +156,7 @@ def read_tasks(text: str, *, boxless: bool = False) -> TaskList:
             while tasks and tasks[-1].indent >= lead:
                 last = tasks.pop()
             if not boxless and not (entry[4] or "").strip():
-                found.blank.append(number)
+                result.blank.append(number)
                 continue
             owner = _task(entry[4] or "", below or headings[-1][1], number)
             owner.box, owner.indent, owner.numbered = (entry[3] or "").lower(), lead, entry[2] is not None
@@ -164,22 +164,22 @@ def read_tasks(text: str, *, boxless: bool = False) -> TaskList:
             tasks.append(owner)
         else:
             if remark := _REMARK.fullmatch(line):
-                found.remarks.append(remark[1])
+                result.remarks.append(remark[1])
             _describe(owner, _unescaped(line))
     _settle(top, text.split("\n"))
-    found.tops, found.text = top.children, top.description
-    for one in found.tops:
-        one.parent = None
-    return found
+    result.tops, result.text = top.children, top.description
+    for top_task in result.tops:
+        top_task.parent = None
+    return result
 
 
 def _entry(line: str, boxless: bool, below: Task | None) -> re.Match[str] | None:
     """The parts of an entry that is a task below another."""
-    found = _ENTRY.fullmatch(line)
-    if found is None or found[3] is not None:
-        return found
-    task = boxless and (found[4] or "").strip() and not (below is not None and below.identity)
-    return found if task else None
+    entry = _ENTRY.fullmatch(line)
+    if entry is None or entry[3] is not None:
+        return entry
+    task = boxless and (entry[4] or "").strip() and not (below is not None and below.identity)
+    return entry if task else None
 
 
 def _columns(line: str) -> int:
@@ -208,35 +208,35 @@ def _unescaped(line: str) -> str:
 
 def _task(text: str, above: Task, line: int) -> Task:
     """A task with what its marks say."""
-    one = Task("", parent=above, line=line)
-    above.children.append(one)
-    for found in IDENTITY.finditer(text):
-        one.doubled += [found[0].strip()] if one.identity else []
-        one.identity = one.identity or found[1]
+    task = Task("", parent=above, line=line)
+    above.children.append(task)
+    for identity in IDENTITY.finditer(text):
+        task.doubled += [identity[0].strip()] if task.identity else []
+        task.identity = task.identity or identity[1]
 
-    def take(found: re.Match[str]) -> str:
-        name, value = found["name"], found["value"]
-        if found["tag"]:
-            one.tags.append(found["tag"])
-        elif found["ids"]:
-            one.blockers += _listed(found["ids"])
+    def take(mark: re.Match[str]) -> str:
+        name, value, priority = mark["name"], mark["value"], mark["priority"]
+        if mark["tag"]:
+            task.tags.append(mark["tag"])
+        elif mark["ids"]:
+            task.blockers += _listed(mark["ids"])
         elif name == "after":
-            one.after += _listed(_value(value))
-        elif (name == "ref" and one.ref) or MARKS.get(name or "") in one.fields or (found["priority"] and one.priority):
-            one.doubled.append(found[0])
-        elif found["priority"]:
-            one.priority = found["priority"].lower()
+            task.after += _listed(_value(value))
+        elif (name == "ref" and task.ref) or MARKS.get(name or "") in task.fields or (priority and task.priority):
+            task.doubled.append(mark[0])
+        elif priority:
+            task.priority = priority.lower()
         elif name == "ref":
-            one.ref = _value(value)
+            task.ref = _value(value)
         else:
-            one.fields[MARKS[name or ""]] = _value(value)
+            task.fields[MARKS[name or ""]] = _value(value)
         return "\n"  # which no line has
 
     rest = _MARK.sub(take, IDENTITY.sub("\n ", text))
-    one.unread = [found[0] for found in _LIKE_A_MARK.finditer(rest)]
-    one.tags += _listed(one.fields.pop("tags", ""))
-    one.title = _ESCAPED.sub(r"\1", "".join(part.rstrip() for part in rest.split("\n")).strip())
-    return one
+    task.unread = [mark[0] for mark in _LIKE_A_MARK.finditer(rest)]
+    task.tags += _listed(task.fields.pop("tags", ""))
+    task.title = _ESCAPED.sub(r"\1", "".join(part.rstrip() for part in rest.split("\n")).strip())
+    return task
 
 
 def named(name: str, refs: Collection[str], titles: Mapping[str, Sequence[str]]) -> str:
@@ -269,20 +269,20 @@ def _value(text: str) -> str:
     return text.strip()
 
 
-def _settle(one: Task, lines: list[str]) -> bool:
+def _settle(task: Task, lines: list[str]) -> bool:
     """Ends a heading, or the list: headings without tasks become text. Returns whether it has tasks."""
     kept = []
-    for child in one.children:
+    for child in task.children:
         if not child.heading:
             for below in child.all():
                 below.description = "\n".join(below.lines).strip("\n")
         elif not _settle(child, lines):
-            one.lines += [lines[child.line - 1].rstrip("\r"), *child.lines]
+            task.lines += [lines[child.line - 1].rstrip("\r"), *child.lines]
             continue
         kept.append(child)
-    one.children = kept
-    one.description = "\n".join(one.lines).strip("\n")
-    one.box = "x" if kept and all(child.box in _ENDED for child in kept) else ""
+    task.children = kept
+    task.description = "\n".join(task.lines).strip("\n")
+    task.box = "x" if kept and all(child.box in _ENDED for child in kept) else ""
     return bool(kept)
 
 
@@ -300,30 +300,30 @@ def _section(tasks: Iterable[Task], level: int) -> Iterator[str]:
             continue
         stack = [(top, "")]
         while stack:
-            one, lead = stack.pop()
-            yield f"{lead}- [{one.box}] {_words(one, one.fields)}"
-            yield from (f"{lead}  {line}" if line else "" for line in _escaped(one.description))
-            stack += [(child, f"{lead}  ") for child in reversed(one.children)]
-    for one in headings:
-        said = {name: value for name, value in one.fields.items() if (name, value) not in _SAID_BY_HEADINGS}
-        yield f"{'#' * level} {_words(one, said)}"
-        yield from _section(one.children, level + 1)
+            task, lead = stack.pop()
+            yield f"{lead}- [{task.box}] {_words(task, task.fields)}"
+            yield from (f"{lead}  {line}" if line else "" for line in _escaped(task.description))
+            stack += [(child, f"{lead}  ") for child in reversed(task.children)]
+    for task in headings:
+        said = {name: value for name, value in task.fields.items() if (name, value) not in _SAID_BY_HEADINGS}
+        yield f"{'#' * level} {_words(task, said)}"
+        yield from _section(task.children, level + 1)
 
 
-def _is_heading(one: Task) -> bool:
-    ended = "x" if all(child.box in _ENDED for child in one.children) else " "
-    container = one.fields.get("container") == "true" and bool(one.fields.get("type"))
-    return container and bool(one.children) and not one.description and one.box.replace("/", " ") == ended
+def _is_heading(task: Task) -> bool:
+    ended = "x" if all(child.box in _ENDED for child in task.children) else " "
+    container = task.fields.get("container") == "true" and bool(task.fields.get("type"))
+    return container and bool(task.children) and not task.description and task.box.replace("/", " ") == ended
 
 
-def _words(one: Task, fields: Mapping[str, str]) -> str:
-    marked = [tag for tag in one.tags if not re.fullmatch(_TAG, tag)]
-    words = [_ESCAPE.sub(r"\\", one.title), *(f"#{tag}" for tag in one.tags if tag not in marked)]
-    words += [f"!{one.priority}"] if one.priority else []
-    words += [f"(after {', '.join(one.blockers)})"] if one.blockers else []
+def _words(task: Task, fields: Mapping[str, str]) -> str:
+    marked = [tag for tag in task.tags if not re.fullmatch(_TAG, tag)]
+    words = [_ESCAPE.sub(r"\\", task.title), *(f"#{tag}" for tag in task.tags if tag not in marked)]
+    words += [f"!{task.priority}"] if task.priority else []
+    words += [f"(after {', '.join(task.blockers)})"] if task.blockers else []
     said = {"tags": ", ".join(marked), **fields} if marked else fields
     words += [f"({PLAN_FIELDS[name].mark}: {_quoted(value)})" for name, value in said.items()]
-    return f"{' '.join(words)} <!-- fleet:{one.identity} -->"
+    return f"{' '.join(words)} <!-- fleet:{task.identity} -->"
 
 
 def _quoted(value: str) -> str:

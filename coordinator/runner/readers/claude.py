@@ -30,8 +30,8 @@ class ClaudeReader(EventReader):
         """The id of its last message with text, which may come in parts, and the text."""
 
     def event(self, event: Json) -> None:
-        found = self._reading
-        found.session = words(event.get("session_id")) or found.session
+        reading = self._reading
+        reading.session = words(event.get("session_id")) or reading.session
         match event.get("type"):
             case "system":
                 self._system(event)
@@ -40,7 +40,7 @@ class ClaudeReader(EventReader):
             case "rate_limit_event":
                 limit = event["rate_limit_info"]
                 if limit.get("status") == "rejected" and isinstance(limit.get("resetsAt"), int | float):
-                    found.retry_after_seconds = max(1.0, limit["resetsAt"] - time.time())
+                    reading.retry_after_seconds = max(1.0, limit["resetsAt"] - time.time())
             case "result":
                 self._result(event)
 
@@ -48,7 +48,7 @@ class ClaudeReader(EventReader):
         match event.get("subtype"):
             case "init":
                 self._reading.usage.model = words(event.get("model")) or None
-                down = [one["name"] for one in event.get("mcp_servers", ()) if one.get("status") == "failed"]
+                down = [server["name"] for server in event.get("mcp_servers", ()) if server.get("status") == "failed"]
                 self.show("started", event.get("model"), f"without MCP server {', '.join(down)}" if down else "")
             case "api_retry":
                 self.show("retrying:", event.get("error"), event.get("error_status"))
@@ -60,8 +60,8 @@ class ClaudeReader(EventReader):
             self._sum()
         for part in message.get("content") or ():
             if part.get("type") == "tool_use":
-                given = part.get("input") or {}
-                self.show(part.get("name"), next((str(one) for one in given.values()), ""))
+                arguments = part.get("input") or {}
+                self.show(part.get("name"), next((str(value) for value in arguments.values()), ""))
             elif part.get("type") == "text":
                 self.show(part.get("text"))
                 if own and (text := words(part.get("text"))).strip() and message.get("model") != "<synthetic>":
@@ -77,28 +77,28 @@ class ClaudeReader(EventReader):
     def _count(self, parts: Collection[Json], names: tuple[str, str, str, str]) -> None:
         """Takes the sum of parts as the usage of the run. Names: as ``_PARTS``."""
         usage = self._reading.usage
-        fresh, created, cached, output = (sum(whole(one.get(name)) for one in parts) for name in names)
+        fresh, created, cached, output = (sum(whole(part.get(name)) for part in parts) for name in names)
         usage.input_tokens, usage.cached_input_tokens = fresh + created + cached, cached
         usage.output_tokens = output
 
     def _result(self, event: Json) -> None:
-        found, kind = self._reading, event.get("subtype")
-        found.finished = True
-        found.success = kind == "success" and not event.get("is_error")
-        found.text = said = words(event.get("result"))
-        if found.success and not said.strip():
-            found.text = self._last[1]
-        found.usage.cost_usd = money(event.get("total_cost_usd"))
-        found.usage.turns = whole(event.get("num_turns")) or found.usage.turns
-        models = [one for one in (event.get("modelUsage") or {}).values() if isinstance(one, dict)]
+        reading, kind = self._reading, event.get("subtype")
+        reading.finished = True
+        reading.success = kind == "success" and not event.get("is_error")
+        reading.text = said = words(event.get("result"))
+        if reading.success and not said.strip():
+            reading.text = self._last[1]
+        reading.usage.cost_usd = money(event.get("total_cost_usd"))
+        reading.usage.turns = whole(event.get("num_turns")) or reading.usage.turns
+        models = [model for model in (event.get("modelUsage") or {}).values() if isinstance(model, dict)]
         of_session = event.get("usage")
-        if models and all({"inputTokens", "outputTokens"} & one.keys() for one in models):
+        if models and all({"inputTokens", "outputTokens"} & model.keys() for model in models):
             self._count(models, ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens"))
         elif isinstance(of_session, dict) and any(whole(of_session.get(part)) for part in _PARTS):
             self._count((of_session,), _PARTS)
         for denied in event.get("permission_denials") or ():
             self.deny(f"{denied.get('tool_name')} {next(iter((denied.get('tool_input') or {}).values()), '')}")
-        if found.success:
+        if reading.success:
             self.forgive()
             return
         said = "; ".join(map(str, event.get("errors") or ())) or said or str(kind)

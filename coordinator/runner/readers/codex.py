@@ -14,22 +14,22 @@ class CodexReader(EventReader):
     """
 
     def event(self, event: Json) -> None:
-        found = self._reading
+        reading = self._reading
         match event.get("type"):
             case "thread.started":
-                found.session = words(event.get("thread_id")) or None
+                reading.session = words(event.get("thread_id")) or None
             case "turn.started":
-                found.finished, found.success = False, None
+                reading.finished, reading.success = False, None
             case "item.started" | "item.updated" | "item.completed":
                 self._item(event["item"], completed=event["type"] == "item.completed")
             case "turn.completed":
-                found.finished = found.success = True
+                reading.finished = reading.success = True
                 self._usage(event.get("usage") or {})
                 self.forgive()
             case "turn.failed":
-                found.finished, found.success = True, False
+                reading.finished, reading.success = True, False
                 self.failed((event.get("error") or {}).get("message") or "the turn failed")
-                self.show("failed:", found.error)
+                self.show("failed:", reading.error)
             case "error":
                 self.failed(event.get("message"))
                 self.show(event.get("message"))
@@ -44,15 +44,15 @@ class CodexReader(EventReader):
                 if completed and item.get("status") == "declined":
                     self.deny(item.get("command"))
             case "file_change":
-                self.show("changed", ", ".join(str(one.get("path")) for one in item.get("changes") or ()))
+                self.show("changed", ", ".join(str(change.get("path")) for change in item.get("changes") or ()))
             case "mcp_tool_call":
                 self.show(item.get("server"), item.get("tool"))
             case "error":
                 self.show(item.get("message"))
 
-    def _usage(self, given: Json) -> None:
+    def _usage(self, counts: Json) -> None:
         usage = self._reading.usage
-        usage.input_tokens = (usage.input_tokens or 0) + whole(given.get("input_tokens"))
-        usage.cached_input_tokens = (usage.cached_input_tokens or 0) + whole(given.get("cached_input_tokens"))
-        usage.output_tokens = (usage.output_tokens or 0) + whole(given.get("output_tokens"))
+        usage.input_tokens = (usage.input_tokens or 0) + whole(counts.get("input_tokens"))
+        usage.cached_input_tokens = (usage.cached_input_tokens or 0) + whole(counts.get("cached_input_tokens"))
+        usage.output_tokens = (usage.output_tokens or 0) + whole(counts.get("output_tokens"))
         usage.turns = (usage.turns or 0) + 1

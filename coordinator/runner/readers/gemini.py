@@ -20,10 +20,10 @@ class GeminiReader(EventReader):
         """Whether the text is from before the last tool: what follows it takes its place, if something does."""
 
     def event(self, event: Json) -> None:
-        found = self._reading
+        reading = self._reading
         match event.get("type"):
             case "init":
-                found.session, found.usage.model = (
+                reading.session, reading.usage.model = (
                     words(event.get("session_id")) or None,
                     words(event.get("model")) or None,
                 )
@@ -32,9 +32,9 @@ class GeminiReader(EventReader):
                 if event.get("role") != "user":
                     content = str(event.get("content") or "")
                     if not self._before_tool:
-                        found.text = found.text + content if event.get("delta") else content
+                        reading.text = reading.text + content if event.get("delta") else content
                     elif content.strip():
-                        found.text, self._before_tool = content, False
+                        reading.text, self._before_tool = content, False
                     self.show(content)
             case "tool_use":
                 self._before_tool = True
@@ -49,8 +49,8 @@ class GeminiReader(EventReader):
             case "result":
                 self._result(event)
             case None if "response" in event or "error" in event:
-                found.session = words(event.get("session_id")) or None
-                found.text = words(event.get("response"))
+                reading.session = words(event.get("session_id")) or None
+                reading.text = words(event.get("response"))
                 self._result({**event, "status": "error" if event.get("error") else "success"})
 
     def _refused(self, error: Json) -> None:
@@ -59,22 +59,22 @@ class GeminiReader(EventReader):
             self.deny(error.get("message") or said)
 
     def _result(self, event: Json) -> None:
-        found, stats = self._reading, event.get("stats") or {}
-        found.finished, found.success = True, event.get("status") == "success"
-        found.usage.input_tokens, found.usage.output_tokens = None, None
+        reading, usage, stats = self._reading, self._reading.usage, event.get("stats") or {}
+        reading.finished, reading.success = True, event.get("status") == "success"
+        usage.input_tokens, usage.output_tokens = None, None
         if "total_tokens" in stats:
-            found.usage.input_tokens = whole(stats.get("input_tokens"))
-            found.usage.output_tokens = whole(stats.get("output_tokens"))
-            found.usage.cached_input_tokens = whole(stats.get("cached"))
-        elif models := [one.get("tokens") or {} for one in (stats.get("models") or {}).values()]:
-            found.usage.input_tokens = sum(whole(one.get("prompt")) for one in models)
-            found.usage.cached_input_tokens = sum(whole(one.get("cached")) for one in models)
-            found.usage.output_tokens = sum(whole(one.get("candidates")) + whole(one.get("thoughts")) for one in models)
-        if found.success:
+            usage.input_tokens = whole(stats.get("input_tokens"))
+            usage.output_tokens = whole(stats.get("output_tokens"))
+            usage.cached_input_tokens = whole(stats.get("cached"))
+        elif models := [model.get("tokens") or {} for model in (stats.get("models") or {}).values()]:
+            usage.input_tokens = sum(whole(use.get("prompt")) for use in models)
+            usage.cached_input_tokens = sum(whole(use.get("cached")) for use in models)
+            usage.output_tokens = sum(whole(use.get("candidates")) + whole(use.get("thoughts")) for use in models)
+        if reading.success:
             self.forgive()
         else:
             error = event.get("error") or {}
-            self.failed(error.get("message") or found.error or "the run failed", error.get("code"))
+            self.failed(error.get("message") or reading.error or "the run failed", error.get("code"))
 
     def noise(self, line: bytes) -> None:
         """Puts the lines of an error object on standard error together."""

@@ -76,10 +76,10 @@ class PlainReader:
             self._size -= len(self._tail.popleft()) + 1
 
     def reading(self) -> Reading:
-        found = self._reading
-        found.text = b"\n".join(self._tail).decode(errors="replace").rstrip()[-self.KEPT :]
-        found.shown, found.error = one_line(_text(self._last), SHOWN), one_line(_text(self._stderr), ERROR)
-        return found
+        reading = self._reading
+        reading.text = b"\n".join(self._tail).decode(errors="replace").rstrip()[-self.KEPT :]
+        reading.shown, reading.error = one_line(_text(self._last), SHOWN), one_line(_text(self._stderr), ERROR)
+        return reading
 
 
 class EventReader(ABC):
@@ -99,8 +99,8 @@ class EventReader(ABC):
     def line(self, stream: Stream, line: bytes) -> None:
         """Takes a line of output; anything unknown or broken counts as an event and is passed over."""
         self._reading.events += 1
-        found = self._decoded(line) if stream == "stdout" else None
-        events = [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict)]
+        decoded = self._decoded(line) if stream == "stdout" else None
+        events = [event for event in (decoded if isinstance(decoded, list) else [decoded]) if isinstance(event, dict)]
         for event in events:
             with contextlib.suppress(*_UNKNOWN_FORM):
                 self.event(event)
@@ -115,18 +115,18 @@ class EventReader(ABC):
 
     def _decoded(self, line: bytes) -> Any:
         """The JSON that ends with this line; None: there is none, or it goes on."""
-        if line[:1] in (b"{", b"[") and (found := _json(line.rstrip().removesuffix(b","))) is not None:
+        if line[:1] in (b"{", b"[") and (decoded := _json(line.rstrip().removesuffix(b","))) is not None:
             self._open, self._open_size = [], 0  # what seemed to be open was noise
-            return found
+            return decoded
         if not self._open and line.rstrip() not in (b"{", b"["):
             return None
         self._open.append(line)
         self._open_size += len(line)
         closed = line.rstrip() in (b"}", b"]")
-        found = _json(b"\n".join(self._open)) if closed else None
+        decoded = _json(b"\n".join(self._open)) if closed else None
         if closed or self._open_size > _MOST_OPEN:
             self._open, self._open_size = [], 0
-        return found
+        return decoded
 
     @abstractmethod
     def event(self, event: Json) -> None:
@@ -136,14 +136,14 @@ class EventReader(ABC):
         """Takes a line of standard error."""
 
     def reading(self) -> Reading:
-        found = self._reading
-        if self._noise and not found.error and not found.success:
-            found.error = one_line(_text(self._noise), ERROR)
-            if found.session is None and _USAGE.search(found.error):
-                found.trouble = "usage"
-            elif found.session is None and trouble_of(found.error) == "rate_limit":
-                found.trouble, found.retry_after_seconds = "rate_limit", wait_of(found.error)
-        return found
+        reading = self._reading
+        if self._noise and not reading.error and not reading.success:
+            reading.error = one_line(_text(self._noise), ERROR)
+            if reading.session is None and _USAGE.search(reading.error):
+                reading.trouble = "usage"
+            elif reading.session is None and trouble_of(reading.error) == "rate_limit":
+                reading.trouble, reading.retry_after_seconds = "rate_limit", wait_of(reading.error)
+        return reading
 
     # --- for subclasses
 
@@ -153,11 +153,11 @@ class EventReader(ABC):
 
     def failed(self, message: object, status: object = None, trouble: Trouble | None = None) -> None:
         """Records an error; its kind is read from an HTTP status, else from its words."""
-        found = self._reading
-        found.error = one_line(message, ERROR)
+        reading = self._reading
+        reading.error = one_line(message, ERROR)
         code = status if isinstance(status, int) and not isinstance(status, bool) else None
-        found.trouble = trouble or trouble_of(str(message)[:_HEAD], code)
-        found.retry_after_seconds = wait_of(str(message)[:_HEAD]) or found.retry_after_seconds
+        reading.trouble = trouble or trouble_of(str(message)[:_HEAD], code)
+        reading.retry_after_seconds = wait_of(str(message)[:_HEAD]) or reading.retry_after_seconds
 
     def forgive(self) -> None:
         """Drops an error that the agent got over."""

@@ -16,13 +16,13 @@ class OpencodeReader(EventReader):
         self._counted: set[str] = set()
 
     def event(self, event: Json) -> None:
-        found, part = self._reading, event.get("part") or {}
-        found.session = words(event.get("sessionID")) or found.session
+        reading, part = self._reading, event.get("part") or {}
+        reading.session = words(event.get("sessionID")) or reading.session
         match event.get("type"):
             case "step_start":
-                found.finished, found.success = False, None
+                reading.finished, reading.success = False, None
             case "text":
-                found.text = words(part.get("text")) or found.text
+                reading.text = words(part.get("text")) or reading.text
                 self.show(part.get("text"))
             case "tool_use":
                 self._tool(part)
@@ -31,10 +31,10 @@ class OpencodeReader(EventReader):
             case "error":
                 error = event.get("error") or {}
                 data = error.get("data") or {}
-                found.finished, found.success = True, False
+                reading.finished, reading.success = True, False
                 self.failed(data.get("message") or error.get("name") or "the run failed", data.get("statusCode"))
-                found.retry_after_seconds = found.retry_after_seconds or wait_of(str(data.get("responseHeaders")))
-                self.show("failed:", found.error)
+                reading.retry_after_seconds = reading.retry_after_seconds or wait_of(str(data.get("responseHeaders")))
+                self.show("failed:", reading.error)
 
     def _tool(self, part: Json) -> None:
         state = part.get("state") or {}
@@ -44,18 +44,18 @@ class OpencodeReader(EventReader):
             self.deny(f"{part.get('tool')}: {error}")
 
     def _finished(self, part: Json) -> None:
-        found = self._reading
-        found.finished = part.get("reason") not in ("tool-calls", "unknown")
-        found.success = part.get("reason") not in ("error", "length", "content-filter") if found.finished else None
-        if found.success is False:
+        reading = self._reading
+        reading.finished = part.get("reason") not in ("tool-calls", "unknown")
+        reading.success = part.get("reason") not in ("error", "length", "content-filter") if reading.finished else None
+        if reading.success is False:
             self.failed(f"the model stopped: {part.get('reason')}", trouble="limit")
-        elif found.success:
+        elif reading.success:
             self.forgive()
         key = str(part.get("id") or len(self._counted))
         if key in self._counted:
             return
         self._counted.add(key)
-        usage, tokens = found.usage, part.get("tokens") or {}
+        usage, tokens = reading.usage, part.get("tokens") or {}
         cached = whole((tokens.get("cache") or {}).get("read"))
         fresh = whole(tokens.get("input")) + whole((tokens.get("cache") or {}).get("write"))
         usage.input_tokens = (usage.input_tokens or 0) + fresh + cached

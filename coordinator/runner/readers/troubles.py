@@ -79,8 +79,8 @@ _CLOCK = re.compile(
 
 def trouble_of(message: str, status: int | None = None) -> Trouble:
     """The kind of an error, by its HTTP status, else by its words."""
-    if status is None and (found := _STATUS.search(message)):
-        status = int(found[1] or found[2])
+    if status is None and (match := _STATUS.search(message)):
+        status = int(match[1] or match[2])
     by_words = next((kind for kind, words in _WORDS if words.search(message)), None)
     if status in (402, 429):
         return "rate_limit"
@@ -97,17 +97,17 @@ def wait_of(message: str, now: float | None = None) -> float | None:
     """The seconds after which an error says that it is over, if it does; ``now`` is Unix time, of the host's clock."""
     now = time.time() if now is None else now
     seconds: float | None = None
-    if found := _EPOCH.search(message):
-        seconds = float(found[1]) - now
-    elif found := _IN.search(message):
-        spans = [float(number) * _seconds(unit) for number, unit in _SPAN.findall(found[1])]
+    if match := _EPOCH.search(message):
+        seconds = float(match[1]) - now
+    elif match := _IN.search(message):
+        spans = [float(number) * _seconds(unit) for number, unit in _SPAN.findall(match[1])]
         seconds = sum(spans) if spans else None
-    elif found := _HEADER.search(message):
-        seconds = float(found[1])
-    if seconds is None and (found := _DATE_TIME.search(message)):
-        seconds = _until_date_time(found, now)
-    if seconds is None and (found := _CLOCK.search(message)):
-        seconds = _until_clock(found, now)
+    elif match := _HEADER.search(message):
+        seconds = float(match[1])
+    if seconds is None and (match := _DATE_TIME.search(message)):
+        seconds = _until_date_time(match, now)
+    if seconds is None and (match := _CLOCK.search(message)):
+        seconds = _until_clock(match, now)
     return seconds if seconds is not None and 0 < seconds <= LONGEST_WAIT else None
 
 
@@ -116,18 +116,18 @@ def _seconds(unit: str) -> float:
     return 0.001 if unit.startswith(("ms", "milli")) else SECONDS[unit[0]]
 
 
-def _until_clock(found: re.Match[str], now: float) -> float | None:
+def _until_clock(match: re.Match[str], now: float) -> float | None:
     """Seconds until a time of day, today or tomorrow, or of a day that is named, in the next year if it has passed."""
     try:
-        zone = ZoneInfo(found["zone"]) if found["zone"] else None
+        zone = ZoneInfo(match["zone"]) if match["zone"] else None
         here = datetime.fromtimestamp(now, zone).astimezone(zone)
-        hour = int(found["hour"]) % 12 + (12 if found["half"].lower() == "pm" else 0)
-        then = here.replace(hour=hour, minute=int(found["minute"] or 0), second=0, microsecond=0)
-        if found["date"]:
-            month, day = found["date"].split()
-            named = datetime.strptime(f"{month[:3]} {day} {found['year'] or here.year}", "%b %d %Y")  # noqa: DTZ007
+        hour = int(match["hour"]) % 12 + (12 if match["half"].lower() == "pm" else 0)
+        then = here.replace(hour=hour, minute=int(match["minute"] or 0), second=0, microsecond=0)
+        if match["date"]:
+            month, day = match["date"].split()
+            named = datetime.strptime(f"{month[:3]} {day} {match['year'] or here.year}", "%b %d %Y")  # noqa: DTZ007
             then = then.replace(year=named.year, month=named.month, day=named.day)
-            if then <= here and not found["year"]:
+            if then <= here and not match["year"]:
                 then = then.replace(year=here.year + 1)
         elif then <= here:
             then += timedelta(days=1)
@@ -136,10 +136,10 @@ def _until_clock(found: re.Match[str], now: float) -> float | None:
     return then.timestamp() - now
 
 
-def _until_date_time(found: re.Match[str], now: float) -> float | None:
+def _until_date_time(match: re.Match[str], now: float) -> float | None:
     """Seconds until a date with a time, in the host's zone if it names none."""
     try:
-        zone = (found[2] or "").upper().replace("UTC", "Z")
-        return datetime.fromisoformat(found[1].replace(" ", "T") + zone).timestamp() - now
+        zone = (match[2] or "").upper().replace("UTC", "Z")
+        return datetime.fromisoformat(match[1].replace(" ", "T") + zone).timestamp() - now
     except (ValueError, OverflowError):
         return None

@@ -124,8 +124,8 @@ async def _complete(job: Job, report: AttemptReport, say: Say) -> Outcome:
     try:
         await _insist(job, lambda: job.done(report.result, report.summary or None), say)
     except Refused as error:
-        found = await _insist(job, lambda: job.call("query_items", {"operation": "get", "id": job.id}), say)
-        if found["role"] != "terminal":
+        item = await _insist(job, lambda: job.call("query_items", {"operation": "get", "id": job.id}), say)
+        if item["role"] != "terminal":
             return Outcome("failed", f"the item cannot be completed: {error.message}")
         await job.hand_back()  # completed by a call whose answer was lost, or by the command itself
     except ClaimLost:

@@ -87,8 +87,8 @@ def _read_again(directory: Path, record: dict[str, Any]) -> Sum:
             for line in log:
                 reader.line("stdout" if stream == "stdout" else "stderr", line.rstrip(b"\n"))
     usage = reader.reading().usage
-    given = record.get("given")
-    for name, value in given.items() if isinstance(given, dict) else ():
+    stated = record.get("given")
+    for name, value in stated.items() if isinstance(stated, dict) else ():
         if name in Usage.__dataclass_fields__:
             setattr(usage, name, value)
     began = datetime.fromisoformat(str(record["started"])).timestamp()

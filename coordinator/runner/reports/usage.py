@@ -58,16 +58,16 @@ COUNTED = Most()
 
 def total_of(usage: Usage, seconds: float) -> Sum:
     """The usage of an attempt as the fleet takes it, which has taken ``seconds``."""
-    found: Sum = {
+    usage_sum: Sum = {
         "inputTokens": usage.input_tokens or 0,
         "outputTokens": usage.output_tokens or 0,
         "cachedTokens": usage.cached_input_tokens or 0,
         "costMicroUsd": round((usage.cost_usd or 0.0) * 1_000_000),
         "wallMs": round(seconds * 1000),
     }
-    found = {name: max(0, min(number, MOST)) for name, number in found.items()}
+    usage_sum = {name: max(0, min(number, MOST)) for name, number in usage_sum.items()}
     model = "".join(letter for letter in usage.model or "" if letter.isprintable()).strip()[:_LONGEST_MODEL]
-    return {**found, "model": model} if model else found
+    return {**usage_sum, "model": model} if model else usage_sum
 
 
 def further(total: Sum, known: Mapping[str, Any]) -> Sum:
@@ -135,12 +135,12 @@ class RunNote:
                     await self._read()
                 body = {**self._body, **facts, "run": self._run}
                 more = self.left(total)
-                told = {name: _number(self._known.get(name)) + more.get(name, 0) for name in PARTS}
-                above = further(total, told)
+                reported = {name: _number(self._known.get(name)) + more.get(name, 0) for name in PARTS}
+                above = further(total, reported)
                 refused = {**self.refused, **{name: above[name] for name in _BOUNDED if name in above}}
                 note: dict[str, Any] = {"itemId": self._item, "key": self._key, "role": self._role}
                 body |= {"refused": refused} if refused else {}
-                note["body"] = msgspec.json.encode({**body, "told": told}).decode()
+                note["body"] = msgspec.json.encode({**body, "told": reported}).decode()
                 if more:
                     note["usage"] = more
                 if newly := further({**dict.fromkeys(PARTS, 0), **refused}, self.refused):
@@ -155,7 +155,7 @@ class RunNote:
                     self._expected = None
                     raise
                 if not answer["failed"]:
-                    self._expected, self._known, self._body = _OURS, told, body
+                    self._expected, self._known, self._body = _OURS, reported, body
                     for measure, names in _MEASURES.items():
                         if not _any(self.refused, names) and _any(refused, names):
                             USAGE_REFUSED.labels(measure).inc()
@@ -167,8 +167,8 @@ class RunNote:
 
     async def _read(self) -> None:
         """Reads what the note says is told."""
-        found = await self._fleet.call("query_notes", {"operation": "list", "itemId": self._item}, agent=self._agent)
-        by_key = {note["key"]: note for note in found["notes"]}
+        notes = await self._fleet.call("query_notes", {"operation": "list", "itemId": self._item}, agent=self._agent)
+        by_key = {note["key"]: note for note in notes["notes"]}
         longer = f"{self._key}-{self._run[:8]}"
         self._expected, self._known, self._body, self.refused = "", {}, {}, {}
         for key in (self._key, longer):
@@ -177,9 +177,9 @@ class RunNote:
             if note is None or body.get("run") == self._run:
                 self._key = key
                 if note is not None:
-                    told, refused = body.pop("told", {}), body.pop("refused", {})
+                    reported, refused = body.pop("told", {}), body.pop("refused", {})
                     self._expected, self._role = note["modifiedAt"], note["role"]
-                    self._known, self._body = told if isinstance(told, dict) else {}, body
+                    self._known, self._body = reported if isinstance(reported, dict) else {}, body
                     self.refused = refused if isinstance(refused, dict) else {}
                 return
         raise Invalid("VALIDATION_ERROR", f"{self._key}: other attempts have notes of this name")
@@ -201,10 +201,10 @@ def _any(total: Mapping[str, Any], names: tuple[str, ...]) -> bool:
 
 def _mapping(text: str) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(text)
+        mapping = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return mapping if isinstance(mapping, dict) else {}
 
 
 def _number(value: object) -> int:

@@ -83,12 +83,12 @@ class Supervised:
         try:
             template.fork(theirs)
         except BaseException:
-            for one in (self._control, status, out, err):
-                os.close(one)
+            for descriptor in (self._control, status, out, err):
+                os.close(descriptor)
             raise
         finally:
-            for one in theirs:
-                os.close(one)
+            for descriptor in theirs:
+                os.close(descriptor)
         loop = asyncio.get_running_loop()
         self._open = {out, err}
         streams: tuple[tuple[int, Stream], ...] = ((out, "stdout"), (err, "stderr"))

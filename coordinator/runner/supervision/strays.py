@@ -34,12 +34,12 @@ def kill(run_ids: Collection[str]) -> list[int]:
     """
     if not LINUX:
         return []
-    found = _of(run_ids)
-    for pid, began in found.items():
+    strays = _of(run_ids)
+    for pid, began in strays.items():
         send(pid, began, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-    return sorted(found)
+    return sorted(strays)
 
 
 def kill_children() -> None:
@@ -60,7 +60,7 @@ def _of(run_ids: Collection[str]) -> dict[int, int]:
     marks = [f"FLEET_RUN={run}\0".encode() for run in run_ids]
     me, session = os.getpid(), os.getsid(0)
     parents: dict[int, tuple[int, int]] = {}
-    found: set[int] = set()
+    strays: set[int] = set()
     for name in os.listdir("/proc"):
         if not name.isdigit() or (stat := stat_of(pid := int(name))) is None or pid == me:
             continue
@@ -74,17 +74,17 @@ def _of(run_ids: Collection[str]) -> dict[int, int]:
         parents[pid] = (parent, began)
         orphan = ours and _SUPERVISOR not in _read(pid, "cmdline")
         if orphan or any(mark in _read(pid, "environ") for mark in marks):
-            found.add(pid)
-    return {pid: parents[pid][1] for pid in _with_descendants(found, parents)}
+            strays.add(pid)
+    return {pid: parents[pid][1] for pid in _with_descendants(strays, parents)}
 
 
 def _with_descendants(pids: Collection[int], parents: Mapping[int, tuple[int, int]]) -> set[int]:
     """Processes and all below them; parents: by process, each with when that was started."""
-    found = above = set(pids)
+    descendants = above = set(pids)
     while above:
-        above = {pid for pid, (parent, _) in parents.items() if parent in above} - found
-        found = found | above
-    return found
+        above = {pid for pid, (parent, _) in parents.items() if parent in above} - descendants
+        descendants = descendants | above
+    return descendants
 
 
 def _session(pid: int) -> int:

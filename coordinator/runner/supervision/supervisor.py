@@ -272,13 +272,13 @@ class Run:
         for name in os.listdir("/proc"):
             if name.isdigit() and (stat := stat_of(int(name))) and stat[0] != "Z":
                 parents[int(name)] = (stat[1], stat[2])
-        found: dict[int, int] = {}
+        pids: dict[int, int] = {}
         above = {os.getpid()}
         while above:
-            below = {pid: began for pid, (parent, began) in parents.items() if parent in above and pid not in found}
-            found |= below
+            below = {pid: began for pid, (parent, began) in parents.items() if parent in above and pid not in pids}
+            pids |= below
             above = set(below)
-        return found
+        return pids
 
     def _cpu(self) -> float:
         """Seconds of CPU time that everything below has used, ended processes included."""

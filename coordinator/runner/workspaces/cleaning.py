@@ -110,7 +110,7 @@ def _leftovers(repository: Repository) -> Iterator[Finding]:
 def _branches(repository: Repository, base: str, dry_run: bool) -> Iterator[Finding]:
     """Branches without a worktree. Each is kept unless the base has its work."""
     taken = repository.checked_out() | {path.name for path in repository.root.glob("fleet-*")}
-    for name in [one for one in repository.branches() if one not in taken]:
+    for name in [branch for branch in repository.branches() if branch not in taken]:
         if (owned := repository.own(name)) is None:
             continue
         try:

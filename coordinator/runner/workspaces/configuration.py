@@ -75,7 +75,7 @@ class Configuration:
             raise GitFailed(f"{git_dir} is not the directory of a submodule")
         read = Git(self.path, environment)
         entries = _pairs(read.listed("config", "--file", str(config), "--no-includes", "--list", "-z"))
-        _write(read, common / "config", [one for one in entries if _FORMAT.fullmatch(one[0])])
+        _write(read, common / "config", [entry for entry in entries if _FORMAT.fullmatch(entry[0])])
         _link(git_dir, common)
         return Git(directory, environment, self._pins(git_dir, common, directory))
 
@@ -102,8 +102,8 @@ def find(root: Path, name: str) -> Configuration | None:
 
 def newest(root: Path) -> Configuration | None:
     """The copy that a runner has made or used last; None: there is none."""
-    found = [one for one in (root / FOLDER).glob("*") if _NAME.fullmatch(one.name)]
-    return Configuration(max(found, key=_time)) if found else None
+    copies = [path for path in (root / FOLDER).glob("*") if _NAME.fullmatch(path.name)]
+    return Configuration(max(copies, key=_time)) if copies else None
 
 
 def take(git: Git, common: Path, top: Path | None, root: Path) -> Configuration:
@@ -119,8 +119,8 @@ def take(git: Git, common: Path, top: Path | None, root: Path) -> Configuration:
         GitFailed: it cannot be copied.
         OSError: it cannot be written.
     """
-    for one in ("worktrees", "logs", "info"):  # git makes no directory where there is a link
-        (common / one).mkdir(exist_ok=True)
+    for name in ("worktrees", "logs", "info"):  # git makes no directory where there is a link
+        (common / name).mkdir(exist_ok=True)
     above = root / FOLDER
     above.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = Path(tempfile.mkdtemp(dir=above, prefix="new-"))
@@ -158,7 +158,7 @@ def prune(root: Path, used: Collection[str]) -> None:
 
 def _fill(git: Git, part: Path, common: Path, top: Path | None, root: Path) -> list[str]:
     words = git.listed("config", "--list", "-z", "--show-scope", "--includes")
-    scopes: dict[str, list[Entry]] = {one: [] for one in ("system", "global", "local", "worktree", "command")}
+    scopes: dict[str, list[Entry]] = {scope: [] for scope in ("system", "global", "local", "worktree", "command")}
     for scope, entry in zip(words[::2], _pairs(words[1::2]), strict=True):
         scopes[scope if scope in scopes else "system"].append(entry)  # "unknown" is where macOS has more for the system
     del scopes["command"]
@@ -190,18 +190,18 @@ def _fill(git: Git, part: Path, common: Path, top: Path | None, root: Path) -> l
 
 def _hooks_path(git: Git, part: Path, every: list[Entry], common: Path, top: Path | None) -> tuple[Path, str]:
     """Where the hooks are, and the setting that says so."""
-    given = [one for one in every if one[0] == "core.hookspath"]
-    if not given:
+    own = [entry for entry in every if entry[0] == "core.hookspath"]
+    if not own:
         return common / "hooks", ""
-    if given[-1][1] in (None, "", os.devnull):  # there are to be none
+    if own[-1][1] in (None, "", os.devnull):  # there are to be none
         return Path(os.devnull), ""
-    _write(git, part / "hooks-path", given)
+    _write(git, part / "hooks-path", own)
     said = git("config", "--file", str(part / "hooks-path"), "--type=path", "--get", "core.hooksPath")
     return (top or Path(os.devnull)) / said, said  # for git, a relative one is in the workspace
 
 
 def _pairs(texts: list[str]) -> list[Entry]:
-    return [(key, value if between else None) for key, between, value in (one.partition("\n") for one in texts)]
+    return [(key, value if between else None) for key, between, value in (text.partition("\n") for text in texts)]
 
 
 def _write(git: Git, place: Path, entries: list[Entry]) -> None:
@@ -221,7 +221,7 @@ def _quoted(text: str) -> str:
 
 
 def _link(real: Path, common: Path) -> None:
-    folders = {one.name for one in real.iterdir() if one.is_dir()} - {"hooks"}
+    folders = {entry.name for entry in real.iterdir() if entry.is_dir()} - {"hooks"}
     for name in sorted(folders | {"HEAD", "packed-refs", "shallow"}):
         (common / name).symlink_to(real / name)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.runner.commands import program_at
-from coordinator.runner.protocols import Attempt, Program, WorkspaceFailed
+from coordinator.runner.protocols import JobAttempt, Program, WorkspaceFailed
 from coordinator.runner.workspaces.hooks import NONE, Hooks
 from coordinator.runner.workspaces.own_files import changed_since, own_files
 from coordinator.runner.workspaces.worktrees import GIB
@@ -56,12 +56,12 @@ class Directories:
         known = place.is_relative_to(above) and (made or ITEM in self.where)
         if known:
             return None
-        found = program_at(place)
-        if found.kind == "missing" and not os.path.isabs(path):
+        program = program_at(place)
+        if program.kind == "missing" and not os.path.isabs(path):
             return Program("missing", why=f"does not exist in {above}")
-        return found
+        return program
 
-    async def open(self, attempt: Attempt) -> Directory:
+    async def open(self, attempt: JobAttempt) -> Directory:
         """Makes the directory of an item, if it has one."""
         path, new, free = await asyncio.to_thread(self._make, attempt.item_id)
         if free < self.min_free:
@@ -90,7 +90,7 @@ class Directories:
 class Directory:
     """See ``protocols.Workspace``."""
 
-    def __init__(self, path: Path, attempt: Attempt, hooks: Hooks, own: Sequence[Path]) -> None:
+    def __init__(self, path: Path, attempt: JobAttempt, hooks: Hooks, own: Sequence[Path]) -> None:
         self.path = path
         self._attempt, self._hooks, self._own = attempt, hooks, own
         self.remarks = ()

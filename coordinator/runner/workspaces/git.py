@@ -64,7 +64,7 @@ class Git:
         """Where git keeps what belongs to the worktree; only with pins."""
         return Path(self.pins["GIT_DIR"])
 
-    def __call__(self, *words: str, more: Mapping[str, str] = {}, given: str = "", fails: Sequence[int] = ()) -> str:
+    def __call__(self, *words: str, more: Mapping[str, str] = {}, stdin: str = "", fails: Sequence[int] = ()) -> str:
         """Runs a command and returns what it printed, without the last line's end.
 
         Args:
@@ -75,23 +75,23 @@ class Git:
         Raises:
             GitFailed: it failed, took too long, or cannot be started.
         """
-        ended = self._run(words, more, given)
+        ended = self._run(words, more, stdin)
         for attempt in range(1, _TRIES):
             if not ended.returncode or ended.returncode in fails or not _RACE.search(ended.stderr):
                 break
             time.sleep(Backoff(0.06, 1.0).after(attempt - 1))
-            ended = self._run(words, more, given)
+            ended = self._run(words, more, stdin)
         if ended.returncode and ended.returncode not in fails:
             raise GitFailed(f"git {words[0]}: {words_of(ended.stderr or ended.stdout) or f'exit {ended.returncode}'}")
         return ended.stdout.decode(errors="surrogateescape").removesuffix("\n")
 
-    def _run(self, words: Sequence[str], more: Mapping[str, str], given: str) -> subprocess.CompletedProcess[bytes]:
+    def _run(self, words: Sequence[str], more: Mapping[str, str], stdin: str) -> subprocess.CompletedProcess[bytes]:
         try:
             return subprocess.run(
                 ["git", *SETTINGS, *NO_HOOKS, *words],
                 cwd=self.directory,
                 env={**self.environment, **more},
-                input=given.encode(errors="surrogateescape"),
+                input=stdin.encode(errors="surrogateescape"),
                 capture_output=True,
                 timeout=SECONDS,
                 check=False,
@@ -103,7 +103,7 @@ class Git:
             raise GitFailed(f"git cannot be run in {self.directory}: {error.strerror}") from None
 
     def listed(self, *words: str, more: Mapping[str, str] = {}) -> list[str]:
-        return [one for one in self(*words, more=more).split("\0") if one]
+        return [text for text in self(*words, more=more).split("\0") if text]
 
     def says(self, *words: str) -> str:
         """What a command prints; an empty text if it fails."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.runner.masking import Masker, secrets_of
-from coordinator.runner.protocols import Attempt, WorkspaceFailed
+from coordinator.runner.protocols import JobAttempt, WorkspaceFailed
 from coordinator.runner.supervision import processes
 
 HOOK_SECONDS = 600.0
@@ -34,12 +34,12 @@ class Hooks:
     teardown: str = ""
     seconds: float = HOOK_SECONDS
 
-    async def must(self, name: str, attempt: Attempt, path: Path, more: Mapping[str, str]) -> None:
+    async def must(self, name: str, attempt: JobAttempt, path: Path, more: Mapping[str, str]) -> None:
         """Runs a hook that has to succeed. Raises WorkspaceFailed: it did not."""
         if problem := await self.run(name, attempt, path, more):
             raise WorkspaceFailed(problem)
 
-    async def run(self, name: str, attempt: Attempt, path: Path, more: Mapping[str, str]) -> str:
+    async def run(self, name: str, attempt: JobAttempt, path: Path, more: Mapping[str, str]) -> str:
         """Runs a hook, and returns what went wrong, for a person."""
         if not (command := getattr(self, name)):
             return ""
@@ -51,7 +51,7 @@ NONE = Hooks()
 
 
 async def run(
-    command: Sequence[str], what: str, attempt: Attempt, path: Path, environment: Mapping[str, str], seconds: float
+    command: Sequence[str], what: str, attempt: JobAttempt, path: Path, environment: Mapping[str, str], seconds: float
 ) -> str:
     """Runs a command, ends all that it has started, and returns what went wrong; what it prints goes to the log."""
     masker = Masker(secrets_of(environment))

@@ -22,19 +22,19 @@ def ignored_files(git: Git, disposable: Sequence[str] = ()) -> Iterator[tuple[st
     Args:
         disposable: further patterns of what its tools make again: of paths, and of the directories above.
     """
-    for found in git.listed("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"):
-        if _is_disposable(git.directory, found.rstrip("/"), disposable):
+    for listed in git.listed("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"):
+        if _is_disposable(git.directory, listed.rstrip("/"), disposable):
             continue
-        if not found.endswith("/"):
-            yield from _stamped(git.directory, found)
+        if not listed.endswith("/"):
+            yield from _stamped(git.directory, listed)
             continue
-        for above, folders, files in os.walk(git.directory / found):
+        for above, folders, files in os.walk(git.directory / listed):
             place = os.path.relpath(above, git.directory)
-            folders[:] = [one for one in folders if not _is_disposable(git.directory, f"{place}/{one}", disposable)]
-            links = [one for one in folders if os.path.islink(f"{above}/{one}")]
+            folders[:] = [name for name in folders if not _is_disposable(git.directory, f"{place}/{name}", disposable)]
+            links = [name for name in folders if os.path.islink(f"{above}/{name}")]
             for name in (*files, *links):
                 path = f"{place}/{name}"
-                if not any(fnmatch.fnmatchcase(path, one) for one in disposable):
+                if not any(fnmatch.fnmatchcase(path, pattern) for pattern in disposable):
                     yield from _stamped(git.directory, path)
 
 
@@ -49,7 +49,7 @@ def _stamped(top: Path, path: str) -> Iterator[tuple[str, Stamp]]:
 def _is_disposable(top: Path, path: str, patterns: Sequence[str]) -> bool:
     name = os.path.basename(path)
     if any(
-        fnmatch.fnmatchcase(path, one.rstrip("/")) or fnmatch.fnmatchcase(name, one.rstrip("/")) for one in patterns
+        fnmatch.fnmatchcase(path, glob.rstrip("/")) or fnmatch.fnmatchcase(name, glob.rstrip("/")) for glob in patterns
     ):
         return True
     directory = top / path

@@ -21,8 +21,8 @@ def changed_since(top: Path, moment: float, own: Collection[Identity] = ()) -> b
     waiting = [str(top)]
     while waiting:
         try:
-            with os.scandir(waiting.pop()) as found:
-                entries = list(found)
+            with os.scandir(waiting.pop()) as listing:
+                entries = list(listing)
             if {entry.name for entry in entries} >= _DATA_DIRECTORY:
                 continue
             for entry in entries:
@@ -46,53 +46,53 @@ def own_files(directories: Sequence[Path]) -> set[Identity]:
     Where the output is a pipe, also the files that its readers write, as in ``| tee run.log``. What a terminal or a
     socket does with it cannot be known.
     """
-    found: set[Identity] = set()
+    identities: set[Identity] = set()
     for directory in directories:
         try:
-            found.add(_identity(os.stat(directory)))
+            identities.add(_identity(os.stat(directory)))
         except OSError:  # it is not there
             continue
     me = str(os.getpid())
     if not os.path.isdir("/proc/self/fd"):
-        return found | {_identity(one) for one in map(os.fstat, _OUTPUT) if stat.S_ISREG(one.st_mode)}
+        return identities | {_identity(status) for status in map(os.fstat, _OUTPUT) if stat.S_ISREG(status.st_mode)}
     pipes: set[Identity] = set()
-    for descriptor, one in _written(me):
-        if stat.S_ISREG(one.st_mode):
-            found.add(_identity(one))
-        elif stat.S_ISFIFO(one.st_mode) and descriptor in _OUTPUT:
-            pipes.add(_identity(one))
-    return found | _written_below(pipes, {me}) if pipes else found
+    for descriptor, status in _written(me):
+        if stat.S_ISREG(status.st_mode):
+            identities.add(_identity(status))
+        elif stat.S_ISFIFO(status.st_mode) and descriptor in _OUTPUT:
+            pipes.add(_identity(status))
+    return identities | _written_below(pipes, {me}) if pipes else identities
 
 
 def _written_below(pipes: set[Identity], known: set[str]) -> set[Identity]:
     """Files that readers of these pipes write, and those behind the pipes that they write to."""
-    found: set[Identity] = set()
+    identities: set[Identity] = set()
     while pipes:
         further: set[Identity] = set()
         for process in os.listdir("/proc"):
             if not process.isdigit() or process in known or not pipes & set(_read(process)):
                 continue
             known.add(process)
-            for _, one in _written(process):
-                if stat.S_ISREG(one.st_mode):
-                    found.add(_identity(one))
-                elif stat.S_ISFIFO(one.st_mode):
-                    further.add(_identity(one))
+            for _, status in _written(process):
+                if stat.S_ISREG(status.st_mode):
+                    identities.add(_identity(status))
+                elif stat.S_ISFIFO(status.st_mode):
+                    further.add(_identity(status))
         pipes = further - pipes
-    return found
+    return identities
 
 
 def _read(process: str) -> Iterator[Identity]:
-    for _, one, flags in _open_files(process):
-        if stat.S_ISFIFO(one.st_mode) and flags & os.O_ACCMODE == os.O_RDONLY:
-            yield _identity(one)
+    for _, status, flags in _open_files(process):
+        if stat.S_ISFIFO(status.st_mode) and flags & os.O_ACCMODE == os.O_RDONLY:
+            yield _identity(status)
 
 
 def _written(process: str) -> Iterator[tuple[int, os.stat_result]]:
     """The descriptors that a process can write to."""
-    for descriptor, one, flags in _open_files(process):
+    for descriptor, status, flags in _open_files(process):
         if flags & os.O_ACCMODE != os.O_RDONLY:
-            yield descriptor, one
+            yield descriptor, status
 
 
 def _open_files(process: str) -> Iterator[tuple[int, os.stat_result, int]]:

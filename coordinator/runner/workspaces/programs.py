@@ -25,14 +25,14 @@ def filter_command(git: Git, command: str, top: Path | None) -> str:
         Empty: it names a program of the repository that is not in the main worktree.
     """
     parts, end = [], 0
-    for number, found in enumerate(_WORD.finditer(command)):
-        word = found[0]
+    for number, match in enumerate(_WORD.finditer(command)):
+        word = match[0]
         if os.path.isabs(word) or word[0] in "-%~" or not ("/" in word or (number and "." in word)):
             continue
         outside = None if top is None else top / word
         if outside is not None and outside.is_file() and shlex.quote(str(outside)) == str(outside):
-            parts += [command[end : found.start()], str(outside)]
-            end = found.end()
+            parts += [command[end : match.start()], str(outside)]
+            end = match.end()
         elif (not number and "/" in word) or git.says("rev-parse", "--verify", "--quiet", f"HEAD:{word}"):
             return ""
     return "".join((*parts, command[end:]))
@@ -64,11 +64,11 @@ def copy_hooks(place: Path, common: Path, root: Path, to: Path) -> bool:
 
 
 def _copy(source: Path, common: Path, root: Path, to: Path) -> None:
-    for one in sorted(source.iterdir()):
-        real, new = one.resolve(), to / one.name
-        if one.name.endswith(".sample") or real.is_relative_to(root):
+    for path in sorted(source.iterdir()):
+        real, new = path.resolve(), to / path.name
+        if path.name.endswith(".sample") or real.is_relative_to(root):
             continue
-        if one.is_symlink() and not real.is_relative_to(common):
+        if path.is_symlink() and not real.is_relative_to(common):
             new.symlink_to(real)
         elif real.is_file():
             shutil.copy2(real, new)

@@ -43,7 +43,7 @@ class Tree:
 
     def entry(self) -> WorktreeEntry | None:
         """As git lists it."""
-        return next((one for one in self.repository.entries() if one.name == self.name), None)
+        return next((entry for entry in self.repository.entries() if entry.name == self.name), None)
 
     # --- why it is kept: the first reason, or an empty text
 
@@ -65,7 +65,7 @@ class Tree:
     def is_intact(self) -> bool:
         """Whether git in its directory still is in this worktree, and not in a repository around or made in it."""
         logs = self.admin / "logs"
-        if any(one.is_symlink() for place in (self.admin, logs) for one in (place, *place.glob("*"))):
+        if any(path.is_symlink() for place in (self.admin, logs) for path in (place, *place.glob("*"))):
             return False  # git makes none, and would write through them
         there = self.git.says("rev-parse", "--absolute-git-dir")
         return there == str(self.admin) and self.repository.points(self.name, _text(self.path / ".git"))
@@ -89,7 +89,7 @@ class Tree:
         for name, what in IN_PROGRESS.items():
             if (self.admin / name).exists():
                 return f"{what} is in progress"
-        if (self.admin / "refs").is_dir() and any(one.is_file() for one in (self.admin / "refs").rglob("*")):
+        if (self.admin / "refs").is_dir() and any(path.is_file() for path in (self.admin / "refs").rglob("*")):
             return "it has refs of its own"
         return ""
 
@@ -113,8 +113,8 @@ class Tree:
 
     def _hidden(self) -> list[str]:
         """Files that git was told not to look at. (Those outside of a sparse checkout are not there.)"""
-        marked = [one for one in self.git.listed("ls-files", "-v", "-z") if one[0].islower() or one[0] == "S"]
-        return [one[2:] for one in marked if one[0] != "S" or os.path.lexists(self.path / one[2:])]
+        marked = [line for line in self.git.listed("ls-files", "-v", "-z") if line[0].islower() or line[0] == "S"]
+        return [line[2:] for line in marked if line[0] != "S" or os.path.lexists(self.path / line[2:])]
 
     def _in_submodules(self, git: Git) -> str:
         for name in submodules(git):
@@ -167,10 +167,10 @@ class Tree:
             for line in reversed(_text(self.admin / "logs" / "HEAD").splitlines())
             for word in reversed(line.split(" ")[:2])
         ]
-        ids += [one for special in ("HEAD", "ORIG_HEAD") if not (one := _head(self.admin, special)).startswith("ref:")]
-        asked = "\n".join(one for one in dict.fromkeys(ids) if len(one) >= 40)
-        found = git("cat-file", "--batch-check=%(objectname) %(objecttype)", given=asked) if asked else ""
-        for commit in (line.split(" ")[0] for line in found.splitlines() if line.endswith(" commit")):
+        ids += [sha for special in ("HEAD", "ORIG_HEAD") if not (sha := _head(self.admin, special)).startswith("ref:")]
+        queries = "\n".join(sha for sha in dict.fromkeys(ids) if len(sha) >= 40)
+        types = git("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=queries) if queries else ""
+        for commit in (line.split(" ")[0] for line in types.splitlines() if line.endswith(" commit")):
             kept = ("--branches", "--tags", "--remotes", f"--glob={SALVAGE}")
             if git("rev-list", "--max-count=1", commit, "--not", *kept):
                 keep(self.repository, self.name, commit)
@@ -237,15 +237,15 @@ def shown(ref: str) -> str:
 
 def processes_in(path: Path) -> list[tuple[int, str]]:
     """Processes whose working directory is in a directory (on Linux)."""
-    found: list[tuple[int, str]] = []
+    processes: list[tuple[int, str]] = []
     inside = f"{path}/"
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if f"{os.readlink(entry / 'cwd')}/".startswith(inside):
-                found.append((int(entry.name), (entry / "comm").read_text().strip()))
+                processes.append((int(entry.name), (entry / "comm").read_text().strip()))
         except OSError:  # it has ended, or is another user's
             continue
-    return found
+    return processes
 
 
 def _text(place: Path) -> str:
@@ -266,10 +266,10 @@ def _head(admin: Path, name: str = "HEAD") -> str:
     return _text(admin / name)
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _count(number: int, single: str, many: str) -> str:
+    return f"{number} {single if number == 1 else many}"
 
 
 def _some(files: list[str]) -> str:
-    names = ", ".join("".join(one if one.isprintable() else "?" for one in name)[:80] for name in files[:_NAMED])
+    names = ", ".join("".join(char if char.isprintable() else "?" for char in name)[:80] for name in files[:_NAMED])
     return names + (", ..." if len(files) > _NAMED else "")

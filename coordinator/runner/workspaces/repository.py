@@ -67,8 +67,8 @@ class Repository:
     def __init__(self, path: Path, state: Path, environment: Mapping[str, str], *, renew: bool = False) -> None:
         git = Git(path, environment)
         version = Git(Path("/"), environment)("version")
-        found = re.search(r"(\d+)\.(\d+)", version)
-        if found is None or (int(found[1]), int(found[2])) < OLDEST:
+        numbers = re.search(r"(\d+)\.(\d+)", version)
+        if numbers is None or (int(numbers[1]), int(numbers[2])) < OLDEST:
             raise GitFailed(f"git {OLDEST[0]}.{OLDEST[1]} or newer is needed; this is {version}")
         if not path.is_dir():
             raise GitFailed(f"{path} is not a directory")
@@ -99,9 +99,9 @@ class Repository:
 
     def commit_of(self, ref: str) -> str:
         """The commit of a ref. Raises GitFailed: there is none."""
-        if not (found := self.git.says("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")):
+        if not (commit := self.git.says("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")):
             raise GitFailed(f"{self.path} has no commit {ref}")
-        return found
+        return commit
 
     def default_base(self) -> str:
         """The branch that is checked out in the repository, else its commit."""
@@ -110,9 +110,9 @@ class Repository:
     def branches(self, item8: str = "") -> dict[str, str]:
         """Our branches (of one item) with their commits, the oldest attempts first."""
         lines = self.git("for-each-ref", "--format=%(refname:short) %(objectname)", "refs/heads/fleet-*").splitlines()
-        found = dict(line.split(" ", 1) for line in lines)
-        ours = {name: match for name in found if (match := BRANCH.fullmatch(name)) and match["item"].startswith(item8)}
-        return {name: found[name] for name in sorted(ours, key=lambda name: _order(ours[name]))}
+        tips = dict(line.split(" ", 1) for line in lines)
+        ours = {name: match for name in tips if (match := BRANCH.fullmatch(name)) and match["item"].startswith(item8)}
+        return {name: tips[name] for name in sorted(ours, key=lambda name: _order(ours[name]))}
 
     def checked_out(self) -> set[str]:
         """Branches that some worktree is on, be it ours or not."""
@@ -120,13 +120,13 @@ class Repository:
         return {line.removeprefix("branch refs/heads/") for line in lines if line.startswith("branch ")}
 
     def entries(self) -> list[WorktreeEntry]:
-        found: list[WorktreeEntry] = []
+        entries: list[WorktreeEntry] = []
         for block in self.git("worktree", "list", "--porcelain", "-z").split("\0\0"):
             words = dict(line.partition(" ")[::2] for line in block.split("\0") if line)
             path, head = Path(words.get("worktree", "/")), words.get("HEAD", "")
             if path.parent == self.root and BRANCH.fullmatch(path.name):
-                found.append(WorktreeEntry(path, path.name, words.get("locked"), head if head.strip("0") else ""))
-        return found
+                entries.append(WorktreeEntry(path, path.name, words.get("locked"), head if head.strip("0") else ""))
+        return entries
 
     def admin(self, name: str) -> Path:
         """Where git keeps what belongs to a worktree alone."""

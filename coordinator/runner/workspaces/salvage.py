@@ -50,12 +50,12 @@ def _written(tree: Tree, *, ignored: bool) -> str:
     """The files as they are, as a tree."""
     git = tree.git
     files = others(git)
-    if within := next((one for one in files if one.endswith("/")), None):
+    if within := next((file for file in files if file.endswith("/")), None):
         raise GitFailed(f"{within} is a git repository of its own")
     extra = tree.ignored() if ignored else []
-    if within := next((one for one in extra if "/.git/" in f"/{one}"), None):
+    if within := next((file for file in extra if "/.git/" in f"/{file}"), None):
         raise GitFailed(f"{within.partition('/.git/')[0] or 'it'} has a git repository of its own")
-    if sum(_size(tree.path / one) for one in (*files, *extra)) > MOST_BYTES:
+    if sum(_size(tree.path / file) for file in (*files, *extra)) > MOST_BYTES:
         raise GitFailed(f"there is more than {MOST_BYTES >> 30} GiB of files that are not committed")
     with tempfile.TemporaryDirectory(dir=tree.admin, prefix="salvage-") as place:
         index = {"GIT_INDEX_FILE": f"{place}/index"}

@@ -50,12 +50,12 @@ def stage(git: Git, known: Mapping[str, str], more: Mapping[str, str] = {}) -> l
         GitFailed: it cannot be done: there is a repository within that is no submodule.
     """
     new = others(git, more)
-    if within := next((one for one in new if one.endswith("/")), None):
+    if within := next((file for file in new if file.endswith("/")), None):
         raise GitFailed(f"{within} is a git repository of its own")
     changes, back = _compared(git, known, _changed(git, more), new, more)
     if back:
-        lines = "".join(f"{_entry(one.before)}\t{one.path}\0" for one in back)
-        git("update-index", "-z", "--index-info", given=lines, more=more)
+        lines = "".join(f"{_entry(change.before)}\t{change.path}\0" for change in back)
+        git("update-index", "-z", "--index-info", stdin=lines, more=more)
     return changes
 
 
@@ -66,21 +66,21 @@ def unsaved(git: Git, known: Mapping[str, str]) -> list[str]:
         known: see ``stage``.
     """
     new, changed, in_index = others(git), _changed(git, {}), staged(git)
-    if any(one.endswith("/") for one in new):
-        return sorted({*new, *(one.path for one in in_index), *(path for path, _ in changed)})
+    if any(file.endswith("/") for file in new):
+        return sorted({*new, *(change.path for change in in_index), *(path for path, _ in changed)})
     if not (new or changed or in_index):
         return []
     with _copied_index(git) as index:
         changes, back = _compared(git, known, changed, new, index)
-    in_files = {one.path: one.after for one in (*changes, *back)}
-    only_staged = [one.path for one in in_index if one.after != in_files.get(one.path)]
-    return sorted({*(one.path for one in changes), *only_staged})
+    in_files = {change.path: change.after for change in (*changes, *back)}
+    only_staged = [change.path for change in in_index if change.after != in_files.get(change.path)]
+    return sorted({*(change.path for change in changes), *only_staged})
 
 
 def differences(git: Git) -> dict[str, str]:
     """What of the files ``stage`` would take, with mode and object; the index stays as it is."""
     with _copied_index(git) as index:
-        return {one.path: one.after for one in stage(git, {}, index)}
+        return {change.path: change.after for change in stage(git, {}, index)}
 
 
 def add(git: Git, paths: list[str], more: Mapping[str, str] = {}) -> None:
@@ -101,18 +101,18 @@ def staged(git: Git, more: Mapping[str, str] = {}) -> list[Change]:
     return list(_changes(listed))
 
 
-def between(git: Git, one: str, other: str) -> list[Change]:
-    return list(_changes(git.listed("diff-tree", "-r", *_DIFF, one, other, "--")))
+def between(git: Git, before: str, after: str) -> list[Change]:
+    return list(_changes(git.listed("diff-tree", "-r", *_DIFF, before, after, "--")))
 
 
 def unmerged(git: Git) -> list[str]:
     """Files with conflicts that are not resolved."""
-    return sorted({one.partition("\t")[2] for one in git.listed("ls-files", "--unmerged", "-z")})
+    return sorted({line.partition("\t")[2] for line in git.listed("ls-files", "--unmerged", "-z")})
 
 
 def submodules(git: Git) -> list[str]:
     listed = git.listed("ls-files", "--stage", "-z")
-    return [one.partition("\t")[2] for one in listed if one.startswith("160000 ")]
+    return [line.partition("\t")[2] for line in listed if line.startswith("160000 ")]
 
 
 def _compared(
@@ -124,13 +124,13 @@ def _compared(
         new = others(git, more)  # there may be some in their place
     _update(git, "--add", [*(path for path, what in changed if what != "D"), *new], more)
     changes = staged(git, more)
-    back = [one for one in changes if known.get(one.path) == one.after]
-    left = [one for one in changes if known.get(one.path) != one.after]
+    back = [change for change in changes if known.get(change.path) == change.after]
+    left = [change for change in changes if known.get(change.path) != change.after]
     # Where attributes are others than at the checkout, it says nothing.
-    if not any(one.path.rpartition("/")[2] == ".gitattributes" for one in left):
-        back += _as_checked_out(git, [one for one in left if one.is_content])
-    paths = {one.path for one in back}
-    return [one for one in changes if one.path not in paths], back
+    if not any(change.path.rpartition("/")[2] == ".gitattributes" for change in left):
+        back += _as_checked_out(git, [change for change in left if change.is_content])
+    paths = {change.path for change in back}
+    return [change for change in changes if change.path not in paths], back
 
 
 def _changed(git: Git, more: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -160,7 +160,7 @@ def _head(git: Git) -> str:
 
 def _update(git: Git, how: str, paths: list[str], more: Mapping[str, str]) -> None:
     if paths:
-        git("update-index", how, "--replace", "-z", "--stdin", given="".join(f"{one}\0" for one in paths), more=more)
+        git("update-index", how, "--replace", "-z", "--stdin", stdin="".join(f"{path}\0" for path in paths), more=more)
 
 
 def _entry(said: str) -> str:
@@ -175,16 +175,16 @@ def _as_checked_out(git: Git, changes: list[Change]) -> list[Change]:
     with tempfile.TemporaryDirectory(dir=git.git_dir, prefix="checkout-") as place:
         index = {"GIT_INDEX_FILE": f"{place}/index"}
         git("read-tree", _head(git), more=index)
-        paths = "".join(f"{one.path}\0" for one in changes)
+        paths = "".join(f"{change.path}\0" for change in changes)
         try:
-            git("checkout-index", f"--prefix={place}/files/", "-z", "--stdin", given=paths, more=index)
+            git("checkout-index", f"--prefix={place}/files/", "-z", "--stdin", stdin=paths, more=index)
         except GitFailed:  # a filter that needs the network, say: nothing is known of these
             return []
-        return [one for one in changes if _same(git.directory / one.path, Path(place, "files", one.path))]
+        return [change for change in changes if _same(git.directory / change.path, Path(place, "files", change.path))]
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(file: Path, copy: Path) -> bool:
     try:
-        return not one.is_symlink() and filecmp.cmp(one, other, shallow=False)
+        return not file.is_symlink() and filecmp.cmp(file, copy, shallow=False)
     except OSError:
         return False

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from coordinator.runner.commands import HEAD_BYTES, program_at
-from coordinator.runner.protocols import Attempt, Program, WorkspaceFailed
+from coordinator.runner.protocols import JobAttempt, Program, WorkspaceFailed
 from coordinator.runner.workspaces import hooks as commands
 from coordinator.runner.workspaces.cleaning import end
 from coordinator.runner.workspaces.git import SETTINGS, GitFailed, disk_is_full
@@ -114,7 +114,7 @@ class Worktrees:
                     later=True,
                 )
 
-    async def open(self, attempt: Attempt) -> Worktree:
+    async def open(self, attempt: JobAttempt) -> Worktree:
         try:
             tree, owned, origin = await asyncio.to_thread(self._make, attempt)
         except (GitFailed, OSError) as error:
@@ -128,7 +128,7 @@ class Worktrees:
             raise
         return made
 
-    def _make(self, attempt: Attempt) -> tuple[Tree, Owned, Origin]:
+    def _make(self, attempt: JobAttempt) -> tuple[Tree, Owned, Origin]:
         repository = self._open()
         repository.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._check_room(repository)
@@ -147,7 +147,7 @@ class Worktrees:
             raise
         return tree, owned, origin
 
-    def _start(self, repository: Repository, base: str, attempt: Attempt) -> str:
+    def _start(self, repository: Repository, base: str, attempt: JobAttempt) -> str:
         """The commit that an attempt begins with."""
         begin = repository.commit_of(base)
         earlier = {} if self.fresh else repository.branches(attempt.name.partition("-")[0])
@@ -166,7 +166,7 @@ class Worktrees:
 class Worktree:
     """See ``protocols.Workspace``."""
 
-    def __init__(self, how: Worktrees, attempt: Attempt, tree: Tree, owned: Owned, origin: Origin) -> None:
+    def __init__(self, how: Worktrees, attempt: JobAttempt, tree: Tree, owned: Owned, origin: Origin) -> None:
         self._how, self._attempt, self._tree, self._origin = how, attempt, tree, origin
         self.owned = owned
         """The hold on it, which ends with the process."""
@@ -243,18 +243,18 @@ class Worktree:
         dirty = self._origin.dirty
         try:
             work = between(self._tree.git, self._origin.start, "HEAD")
-            return any(dirty.get(one.path) != one.after for one in work) or bool(self._tree.ignored())
+            return any(dirty.get(change.path) != change.after for change in work) or bool(self._tree.ignored())
         except (GitFailed, OSError):
             return False
 
     def _elsewhere(self) -> list[str]:
         """Where work of the command is besides its branch."""
-        found, base = [], self._base()
+        remarks, base = [], self._base()
         if base != self._base_was and base in self._tree.made_commits():
-            found.append(f"the command has committed on {self._origin.base} itself")
+            remarks.append(f"the command has committed on {self._origin.base} itself")
         if stashed := self._tree.stashed():
-            found.append(f"{stashed} of the command's stashes are left, which are on no branch: see git stash list")
-        return found
+            remarks.append(f"{stashed} of the command's stashes are left, which are on no branch: see git stash list")
+        return remarks
 
     async def _commit(self) -> None:
         attempt = self._attempt
@@ -265,8 +265,8 @@ class Worktree:
         git = self._tree.git
         settings = (*SETTINGS, "-c", f"core.hooksPath={self._tree.configuration.hooks}")
         words = ("git", *settings, "commit", "--quiet", "--no-gpg-sign", "--cleanup=whitespace", "--file", str(message))
-        given = {k: v for k, v in attempt.environment.items() if k.startswith("GIT_")}
-        environment = git.environment | given | git.pins
+        own = {k: v for k, v in attempt.environment.items() if k.startswith("GIT_")}
+        environment = git.environment | own | git.pins
         problem = await commands.run(words, "git commit", attempt, self.path, environment, self._how.hooks.seconds)
         if problem:
             raise GitFailed(problem)
@@ -278,14 +278,14 @@ class Worktree:
             may_go = bool(self._how.hooks.teardown) and await asyncio.to_thread(self._may_go)
             if may_go:
                 await self._how.hooks.run("teardown", self._attempt, self.path, self._more)
-            found = await asyncio.to_thread(end, tree, self._origin.base, salvage=self._how.salvage)
-            gone = found.removed
+            removal = await asyncio.to_thread(end, tree, self._origin.base, salvage=self._how.salvage)
+            gone = removal.removed
         except (GitFailed, OSError) as error:
             return f"kept at {self.path}: {error}"
         finally:
             self.owned.end(gone=gone)
-        rest = f"; {found.reason}" if found.reason else ""
-        return f"removed{rest}" if gone else f"kept at {self.path}: {found.reason}"
+        rest = f"; {removal.reason}" if removal.reason else ""
+        return f"removed{rest}" if gone else f"kept at {self.path}: {removal.reason}"
 
     def _may_go(self) -> bool:
         tree = self._tree

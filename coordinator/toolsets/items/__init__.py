@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from coordinator.toolsets.items.store.base import Changed, LIBRARY, SETTLE
     from coordinator.toolsets.items.store.boards.claim_lists import ClaimList, Claims, HeldBackList, LiveClaim
     from coordinator.toolsets.items.store.boards.claim_lists import read_claims, read_held_back
-    from coordinator.toolsets.items.store.boards.rows import Row as ItemRow, STATES, rows_by_ids
+    from coordinator.toolsets.items.store.boards.rows import ItemRow, STATES, rows_by_ids
     from coordinator.toolsets.items.store.boards.tree_graph import Below, MAX_NODES, MAX_SIDE, Neighbourhood
     from coordinator.toolsets.items.store.boards.tree_graph import Node as TreeNode, TreeGraph, read_neighbourhood
     from coordinator.toolsets.items.store.boards.tree_graph import read_tree

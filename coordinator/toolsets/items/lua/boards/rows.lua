@@ -1,4 +1,4 @@
--- Rows of items in lists that people read, what a card of a board shows: Row (store/boards/rows.py), by its names.
+-- Rows of items in lists that people read, what a card of a board shows: ItemRow (store/boards/rows.py), by its names.
 -- owns: none
 local budgets = require 'budgets'
 local classes = require 'classes'

@@ -3,7 +3,7 @@ purpose:   Reads the rows of items, for lists that people read.
 guarantee: One consistent snapshot; items that do not exist are left out. The caller sends at most 100.
 args:      ids
            ids = packed list
-reply:     {now, list of Row (store/boards/rows.py)}
+reply:     {now, list of ItemRow (store/boards/rows.py)}
 errors:    none
 --]]
 local read = require 'read'

@@ -9,7 +9,7 @@ from coordinator.store import Script, Store
 from coordinator.toolsets.actor import KINDS, Trusted
 from coordinator.toolsets.items.rules.board import MAX_ROWS
 from coordinator.toolsets.items.store.base import LIBRARY, pack
-from coordinator.toolsets.items.store.boards.rows import Row
+from coordinator.toolsets.items.store.boards.rows import ItemRow
 
 _LETTERS = {kind: kind[0] for kind in KINDS}
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
@@ -109,7 +109,7 @@ class AgentPage(NamedTuple):
     more: bool
     """Whether there may be more, which were not looked at."""
     agents: list[Agent]
-    items: list[Row | Literal[False]]
+    items: list[ItemRow | Literal[False]]
     """Of each of these, the item that it holds."""
     used: list[str | Literal[False]]
     """And its entry of usage (``lua/usage/sums.lua``)."""

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.rules.board import MAX_ROWS, window
 from coordinator.toolsets.items.store.base import LIBRARY
-from coordinator.toolsets.items.store.boards.rows import Row
+from coordinator.toolsets.items.store.boards.rows import ItemRow
 
 ClaimList = Literal["ending", "held", "expiring", "stalled"]
 """All claims, the one that ends soonest first, or the one held longest first; those that end within a minute; those
@@ -18,7 +18,7 @@ time, and those of them of which it has passed; templates."""
 
 
 class LiveClaim(NamedTuple):
-    row: Row
+    row: ItemRow
     known_as: str
     """What its agent is, as ``Agent.known_as``."""
     sign: int
@@ -45,7 +45,7 @@ class HeldBack(NamedTuple):
     now: int
     total: int
     """How many are in the list."""
-    rows: list[Row]
+    rows: list[ItemRow]
     times: list[int]
     """Since when each is in the list; of those that wait for a time or are due, that time. In ms."""
 

@@ -15,7 +15,7 @@ STATES = ("ready", "held", "abandoned", "waiting", "parent", "", "parent")
 its open children, or abandoned but for these."""
 
 
-class Row(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename=LETTERS):
+class ItemRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename=LETTERS):
     """An item, as ``lua/boards/rows.lua`` packs it: what it says, as it is stored, '' for nothing, and its state. Times
     in ms, 0: never."""
 
@@ -77,10 +77,10 @@ class Row(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename=LETTERS):
     """The nearest item whose budget is spent, of it and those above it."""
 
 
-_ROWS = Script(LIBRARY, "rows_by_ids", tuple[int, list[Row]])
+_ROWS = Script(LIBRARY, "rows_by_ids", tuple[int, list[ItemRow]])
 
 
-async def rows_by_ids(store: Store, project: str, ids: Sequence[str]) -> tuple[int, list[Row]]:
+async def rows_by_ids(store: Store, project: str, ids: Sequence[str]) -> tuple[int, list[ItemRow]]:
     """The store's time in ms, and the rows of those of at most 100 items (inner form) that exist, in the order given.
 
     Raises ToolFailure as ``Store.run`` says.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted, position, window
 from coordinator.toolsets.items.store.base import LIBRARY, pack
-from coordinator.toolsets.items.store.boards.rows import Row
+from coordinator.toolsets.items.store.boards.rows import ItemRow
 from coordinator.toolsets.pages import stream_entry
 
 BUDGET = 150
@@ -26,7 +26,7 @@ class BoardPage(NamedTuple):
     """All items of the project by role code."""
     total: int | None
     """How many items are asked for; None: no index knows (-1 in the reply)."""
-    rows: list[Row]
+    rows: list[ItemRow]
     next: str
     """Where the next page begins; '' at the end."""
 
@@ -36,7 +36,7 @@ class RecentPage(NamedTuple):
 
     now: int
     """The store's time in ms."""
-    rows: list[Row]
+    rows: list[ItemRow]
     next: str
     """Where the next page begins; '' at the end."""
 
@@ -62,7 +62,7 @@ async def board_page(
         ToolFailure: VALIDATION_ERROR naming the field; and as ``Store.run`` says.
     """
     packed, (offset, limit) = pack(wanted.packable()), window(offset, limit)
-    rows: list[Row] = []
+    rows: list[ItemRow] = []
     after, runs = position(after), 0
     while True:
         page = await store.run(_PAGE, project, packed, offset, after, limit - len(rows), BUDGET)
@@ -89,7 +89,7 @@ async def recent_page(
         ToolFailure: VALIDATION_ERROR naming the field; and as ``Store.run`` says.
     """
     packed, (_, limit) = pack(wanted.packable()), window(0, limit)
-    rows: list[Row] = []
+    rows: list[ItemRow] = []
     after, runs = stream_entry(after, "after"), 0
     while True:
         part = await store.run(_RECENT, project, packed, after, limit - len(rows), _ENTRIES)
