@@ -135,7 +135,7 @@ class Console(Service):
             return await self._sign_in.answer(scope, receive, head, viewer)
         if path.rstrip("/") == ROOT:
             visitor = viewer or Viewer()
-            first = next((one for one, _ in NAVIGATION if one.open_to(visitor)), NAVIGATION[0][0])
+            first = next((view for view, _ in NAVIGATION if view.open_to(visitor)), NAVIGATION[0][0])
             in_project = visitor.first_project(self._endpoints.projects) if first.of_project else ""
             return redirect(path_of(first.name, in_project))
         if viewer is None:
@@ -162,12 +162,12 @@ class Console(Service):
             raise ToolFailure("permission_denied", view.refusal)
         known = {key: query[key] for key in (*view.query, "offset") if key in query}
         places, listed = self._places(head), self._endpoints.projects
-        asked = Visit(viewer, view, project, match["id"] or "", known, self._reads, self._layouts, places, listed)
+        visit = Visit(viewer, view, project, match["id"] or "", known, self._reads, self._layouts, places, listed)
         if match["region"] is not None:
             if match["region"] not in view.regions:
                 raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such part of a page")
-            return await self._region(asked, match["region"], head)
-        return await self._page(asked)
+            return await self._region(visit, match["region"], head)
+        return await self._page(visit)
 
     async def _change(
         self, scope: Scope, receive: Receive, head: Mapping[bytes, bytes], viewer: Viewer, project: str, path: str
@@ -185,10 +185,10 @@ class Console(Service):
         visit = replace(visit, at=position)
         names = list(visit.view.regions)
         counting = [replace(visit, view=needs.VIEW, id="", query={})] if position else []
-        wanted = [*((visit, name) for name in names), *((one, needs.COUNT) for one in counting)]
-        found = await asyncio.gather(*(self._rendered(one, name) for one, name in wanted))
-        body = await visit.view.body(visit, dict(zip(names, found, strict=False)))
-        count = [needs.element(one, found[-1]) for one in counting]
+        wanted = [*((visit, name) for name in names), *((other, needs.COUNT) for other in counting)]
+        parts = await asyncio.gather(*(self._rendered(of, name) for of, name in wanted))
+        body = await visit.view.body(visit, dict(zip(names, parts, strict=False)))
+        count = [needs.element(other, parts[-1]) for other in counting]
         return page(frame(visit, body, self._assets, position, count))
 
     async def _rendered(self, visit: Visit, name: str) -> Rendered:
@@ -204,13 +204,13 @@ class Console(Service):
         return await self._reads.shared(key, make)
 
     async def _region(self, visit: Visit, name: str, head: Mapping[bytes, bytes]) -> PageAnswer:
-        found = await self._rendered(replace(visit, at=head.get(b"fleet-at", b"")[:80].decode("latin-1")), name)
+        region = await self._rendered(replace(visit, at=head.get(b"fleet-at", b"")[:80].decode("latin-1")), name)
         have = set(head.get(b"fleet-have", b"").decode("latin-1").split(","))
-        rows = [row[:2] if row.digest in have else row for row in found.rows]
-        told = {"rows": rows, "total": found.total, "offset": found.offset, "more": found.more}
-        told |= {"head": found.head, "again": found.again}
+        rows = [row[:2] if row.digest in have else row for row in region.rows]
+        answer = {"rows": rows, "total": region.total, "offset": region.offset, "more": region.more}
+        answer |= {"head": region.head, "again": region.again}
         # msgspec encodes no subclass of str (Markup).
-        return data(msgspec.json.encode({**told, "now": int(time.time() * 1000)}, enc_hook=str.__str__))
+        return data(msgspec.json.encode({**answer, "now": int(time.time() * 1000)}, enc_hook=str.__str__))
 
     def _failed(
         self, scope: Scope, head: Mapping[bytes, bytes], failure: ToolFailure, viewer: Viewer | None

@@ -62,21 +62,21 @@ def _name(modules: tuple[str, ...]) -> str:
 
 def _together(scripts: Mapping[str, str], modules: tuple[str, ...]) -> str:
     """One module that does what some do, and those that they import from, which come first."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
 
     def add(name: str) -> None:
-        if name not in found:
+        if name not in texts:
             for imported in _IMPORT.finditer(scripts[name]):
                 add(f"{imported[2]}.js")
-            found[name] = _function(name, scripts[name])
+            texts[name] = _function(name, scripts[name])
 
     for name in modules:
         add(name)
-    return "".join(found.values())
+    return "".join(texts.values())
 
 
 def _function(name: str, text: str) -> str:
-    exported = ", ".join(found[2] for found in _EXPORT.finditer(text))
+    exported = ", ".join(name[2] for name in _EXPORT.finditer(text))
     text = _EXPORT.sub(r"\1 \2", _IMPORT.sub(r"const { \1 } = $\2;", text))
     if left := _OTHER.search(text):
         raise ValueError(f"{name}: not a form of import or export that can be put together: {left[0]}")

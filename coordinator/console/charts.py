@@ -29,9 +29,9 @@ def sparkline(values: Sequence[float | None], label: str) -> Node:
         if value is not None
     ]
     line = "L".join(f"{x:g} {y:g}" for x, y in points)
-    told = f"{label}: {known[0]:,.4g} at first, {known[-1]:,.4g} now, at most {most:,.4g}"
-    return htpy.svg(".spark", viewBox=f"0 0 100 {_HEIGHT}", preserveAspectRatio="none", role="img", aria_label=told)[
-        htpy.title[told],
+    summary = f"{label}: {known[0]:,.4g} at first, {known[-1]:,.4g} now, at most {most:,.4g}"
+    return htpy.svg(".spark", viewBox=f"0 0 100 {_HEIGHT}", preserveAspectRatio="none", role="img", aria_label=summary)[
+        htpy.title[summary],
         htpy.path(".spark-area", d=f"M{points[0][0]:g} {_HEIGHT}L{line}L{points[-1][0]:g} {_HEIGHT}z"),
         htpy.path(".spark-line", d=f"M{line}"),
     ]
@@ -47,7 +47,7 @@ def sums(values: Sequence[float | None], count: int = POINTS) -> list[float | No
     """Fewer values: the sum of each of ``count`` equal parts; None: nothing is known of a part."""
     size = len(values) // count
     parts = [values[n : n + size] for n in range(0, size * count, size)]
-    return [None if all(one is None for one in part) else sum(one or 0 for one in part) for part in parts]
+    return [None if all(value is None for value in part) else sum(value or 0 for value in part) for part in parts]
 
 
 def bars(values: Sequence[int], label: str) -> Node:

@@ -39,7 +39,7 @@ def first_steps(visit: Visit) -> Node:
         htpy.details[
             htpy.summary["All addresses of this fleet"],
             htpy.dl[
-                ((htpy.dt[one.what], htpy.dd[code(data_copy=one.url, tabindex="0")[one.url]]) for one in places)
+                ((htpy.dt[place.what], htpy.dd[code(data_copy=place.url, tabindex="0")[place.url]]) for place in places)
             ],
         ] if places else None,
     ]  # fmt: skip

@@ -73,10 +73,10 @@ def plain_page(
     Args:
         kind: how it looks, a class.
     """
-    shown = main(f".{kind}", id="main", tabindex="-1")[h1(".title")[name], content]
+    content_box = main(f".{kind}", id="main", tabindex="-1")[h1(".title")[name], content]
     if viewer is None:
-        return _document(name, assets, [shown], PLAIN, head=head)
-    return _document(name, assets, [_header(viewer, "", False), shown], modules_of(), dialogs(viewer, ""), head)
+        return _document(name, assets, [content_box], PLAIN, head=head)
+    return _document(name, assets, [_header(viewer, "", False), content_box], modules_of(), dialogs(viewer, ""), head)
 
 
 def _document(
@@ -132,8 +132,8 @@ def _header(viewer: Viewer, project: str, live: bool, view: View | None = None) 
 def _swatch(project: str) -> Node:
     """A project's own colour, so that nobody acts in the wrong window."""
     hue = crc32(project.encode()) % 360
-    shown = htpy.rect(width="10", height="10", rx="3", fill=f"hsl({hue} 60% 50%)")
-    return htpy.svg(".swatch", aria_hidden="true", viewBox="0 0 10 10")[shown]
+    square = htpy.rect(width="10", height="10", rx="3", fill=f"hsl({hue} 60% 50%)")
+    return htpy.svg(".swatch", aria_hidden="true", viewBox="0 0 10 10")[square]
 
 
 def _navigation(visit: Visit, project: str, needs: Node) -> Node:

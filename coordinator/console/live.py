@@ -187,8 +187,8 @@ class Live(Streams[_Tab]):
         reached = self._reader.reached(project)
         if reached is not None:
             return str(reached)
-        found = await self._reader.position(project, None)
-        return str(Cursor(project, found.epoch, found.position))
+        position = await self._reader.position(project, None)
+        return str(Cursor(project, position.epoch, position.position))
 
     async def serve(
         self, scope: Scope, send: Send, project: str, after: str, viewer: Viewer, recheck: _Recheck
@@ -231,9 +231,9 @@ class Live(Streams[_Tab]):
         events = 0
         try:
             while listener.behind and events <= MOST_REPLAYED:
-                found = await listener.take()
-                events += len(found)
-                for item in found:
+                items = await listener.take()
+                events += len(items)
+                for item in items:
                     changes.add(item)
             if listener.behind:
                 changes.reset = True
@@ -247,16 +247,16 @@ class Live(Streams[_Tab]):
 
     async def _watch_store(self) -> None:
         """Tells the tabs when the store does not answer any more, and when it does again; ends with the last tab."""
-        told = False
+        was_away = False
         while self.open:
             try:
                 await self._ping()
                 away = False
             except ToolFailure:
                 away = True
-            if away != told:
-                told = away
-                frame = _Frame(b"event: store\ndata: %b\n\n" % (b"away" if told else b"back"))
+            if away != was_away:
+                was_away = away
+                frame = _Frame(b"event: store\ndata: %b\n\n" % (b"away" if was_away else b"back"))
                 for tab in self.open:
                     tab.tell(frame)
             await asyncio.sleep(STORE_SECONDS)
@@ -310,11 +310,11 @@ class Live(Streams[_Tab]):
         sent = 0
         late: _Frame | None = None
         for tab in tuple(tabs):
-            told = frame
+            frame_sent = frame
             if tab.behind:
                 late = late or _Frame(frame.text.replace(b'"reset":false', b'"reset":true'))
-                told = late
-            tab.behind = not tab.tell(told)
+                frame_sent = late
+            tab.behind = not tab.tell(frame_sent)
             sent += not tab.behind
         FRAMES.inc(sent)
         BYTES.inc(sent * len(frame.chunk))

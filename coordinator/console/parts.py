@@ -62,8 +62,8 @@ def indented(json: str) -> str:
 
 def icon(name: str) -> Node:
     """An icon; it needs a text beside it."""
-    shown = name if name in _PATHS else "queue"
-    return htpy.svg(".icon", aria_hidden="true", viewBox="0 0 16 16")[htpy.use(href=f"#i-{shown}")]
+    known = name if name in _PATHS else "queue"
+    return htpy.svg(".icon", aria_hidden="true", viewBox="0 0 16 16")[htpy.use(href=f"#i-{known}")]
 
 
 def icon_path(name: str) -> str:
@@ -73,8 +73,8 @@ def icon_path(name: str) -> str:
 
 def role(name: str, text: str | None = None) -> Node:
     """A role, as shape, word and colour."""
-    shown = ROLES.get(name, name)
-    return span(f".role.{shown}")[icon(shown), shown if text is None else text]
+    label = ROLES.get(name, name)
+    return span(f".role.{label}")[icon(label), label if text is None else text]
 
 
 def state(tone: str, shape: str, text: str) -> Node:
@@ -128,16 +128,16 @@ def short(id: str) -> str:
 
 def plain(text: str) -> str:
     """Text of others with its control characters, and those that hide or turn text around, made visible."""
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSEEN.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
 
 
 def sentence(text: str) -> str:
     """A message as a sentence; one that begins with the name of a field keeps that as it is written."""
-    shown = plain(text)
-    first = shown.partition(" ")[0]
+    said = plain(text)
+    first = said.partition(" ")[0]
     if first.isalpha():
-        shown = shown[0].upper() + shown[1:]
-    return shown if shown.endswith((".", "!", "?")) else shown + "."
+        said = said[0].upper() + said[1:]
+    return said if said.endswith((".", "!", "?")) else said + "."
 
 
 def chip(text: str, kind: str = "", title: str = "") -> Node:

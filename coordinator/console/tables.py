@@ -24,7 +24,7 @@ def region_table(
     Args:
         empty: shown instead while it has no rows.
     """
-    heads = [th(scope="col", class_="number" if one in numbers else None)[one] for one in columns]
+    heads = [th(scope="col", class_="number" if column in numbers else None)[column] for column in columns]
     return [
         table(".stack")[thead[tr[heads]], region_element(visit, name, regions, tbody)],
         div(".empty", data_empty_of=name, hidden=bool(regions[name].rows))[
@@ -56,7 +56,7 @@ def search_form(visit: Visit, name: str, hint: str, kept: Mapping[str, str | Non
     value = visit.query.get(name) or None
     return htpy.form(".filters", method="get", role="search")[
         before,
-        (htpy.input(type="hidden", name=key, value=one) for key, one in kept.items() if one),
+        (htpy.input(type="hidden", name=key, value=value) for key, value in kept.items() if value),
         htpy.input(type="search", name=name, value=value, placeholder=hint, aria_label="Name"),
         htpy.button(type="submit")["Filter"],
     ]
@@ -69,8 +69,8 @@ def cell(name: str, classes: str = "") -> Element:
 
 def choices(visit: Visit, parameter: str, options: Mapping[str, str], default: str) -> Node:
     """Links that choose one of several lists (value -> text), by a parameter of the query."""
-    given = visit.query.get(parameter, "")
-    chosen = given if given in options else default
+    wanted = visit.query.get(parameter, "")
+    chosen = wanted if wanted in options else default
     return nav(".choices", aria_label="Lists")[
         (
             a(
@@ -82,14 +82,14 @@ def choices(visit: Visit, parameter: str, options: Mapping[str, str], default: s
     ]
 
 
-def pager(visit: Visit, shown: int, total: int, more: bool = False) -> Node:
+def pager(visit: Visit, count: int, total: int, more: bool = False) -> Node:
     """Which rows of a list are shown, and links to those before and after; nothing if that is all."""
     offset = visit.offset
-    if not offset and shown >= total and not more:
+    if not offset and count >= total and not more:
         return None
     before, after = max(0, offset - MOST_ROWS), offset + MOST_ROWS
     return nav(".pager", aria_label="Pages")[
-        span[f"{number(offset + 1)}-{number(offset + shown)} of {number(total, more)}" if shown else None],
+        span[f"{number(offset + 1)}-{number(offset + count)} of {number(total, more)}" if count else None],
         a(rel="prev", href=visit.url(offset=str(before or "")))["previous"] if offset else None,
         a(rel="next", href=visit.url(offset=str(after)))["next"] if after < total else None,
     ]

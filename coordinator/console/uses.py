@@ -41,10 +41,10 @@ def amount(measure: str, value: int) -> str:
 
 def used(total: UsageSum) -> str:
     """A sum of usage: what of cost and tokens there is, else the time; empty: nothing."""
-    told = [("costMicroUsd", total.cost_micro_usd), ("tokens", total.tokens)]
+    sums = [("costMicroUsd", total.cost_micro_usd), ("tokens", total.tokens)]
     if not total.cost_micro_usd and not total.tokens:
-        told = [("wallMs", total.wall_ms)]
-    return ", ".join(amount(measure, value) for measure, value in told if value)
+        sums = [("wallMs", total.wall_ms)]
+    return ", ".join(amount(measure, value) for measure, value in sums if value)
 
 
 def share_text(share: Share) -> str:
@@ -69,19 +69,19 @@ def bar(share: Share) -> Node:
 
 def of_card(item: ItemRow, busy: str) -> list[Node]:
     """What a card says of an item's resources (``busy``: those that others hold), usage and budget."""
-    found: list[Node] = []
+    chips: list[Node] = []
     if item.spent and item.spent != item.id and ROLE_NAMES[item.role] != "terminal":
-        found.append(chip("budget spent", "trouble", "of an item above it: it is claimed no more"))
+        chips.append(chip("budget spent", "trouble", "of an item above it: it is claimed no more"))
     total = stored_sum(item.usage, item.used_below)
     share = share_of(shown_limits(item.budget), total)
     if share is not None:
-        found.append(share_chip(share))
+        chips.append(share_chip(share))
     if busy:
-        found.append(chip(f"busy: {for_people(busy)}", "warning", "what it demands and others hold, or may take soon"))
+        chips.append(chip(f"busy: {for_people(busy)}", "warning", "what it demands and others hold, or may take soon"))
     elif item.holds:
-        found.append(chip(f"holds {for_people(item.holds)}", title="resources of its claim"))
+        chips.append(chip(f"holds {for_people(item.holds)}", title="resources of its claim"))
     elif item.resources:
-        found.append(chip(f"demands {for_people(item.resources)}", title="resources that a claim takes"))
+        chips.append(chip(f"demands {for_people(item.resources)}", title="resources that a claim takes"))
     if text := used(total):
-        found.append(span(".dim", title=f"used for it and below it: {text}")[text.partition(", ")[0]])
-    return found
+        chips.append(span(".dim", title=f"used for it and below it: {text}")[text.partition(", ")[0]])
+    return chips

@@ -55,8 +55,8 @@ class Visit:
     @property
     def offset(self) -> int:
         """Where the window begins, in rows."""
-        given = self.query.get("offset", "")
-        return int(given) if given.isdecimal() and len(given) < 9 else 0
+        text = self.query.get("offset", "")
+        return int(text) if text.isdecimal() and len(text) < 9 else 0
 
     @property
     def path(self) -> str:
@@ -147,16 +147,16 @@ class Region:
     personal: bool = False
     own: bool = False
 
-    def render(self, found: Rows) -> Rendered:
-        total = len(found.rows) if found.total is None else found.total
-        rows, head = tuple(map(self._rendered, found.rows)), htpy.fragment[found.head].__html__()
-        return Rendered(rows, total, found.offset, found.more, head, found.again)
+    def render(self, region: Rows) -> Rendered:
+        total = len(region.rows) if region.total is None else region.total
+        rows, head = tuple(map(self._rendered, region.rows)), htpy.fragment[region.head].__html__()
+        return Rendered(rows, total, region.offset, region.more, head, region.again)
 
     def _rendered(self, row: Row) -> RenderedRow:
         content = htpy.fragment[row.content].__html__()
         # With the key, so that a tab that has the digest has this row, and not another one that looks the same.
-        told = f"{row.key} {row.classes} {sorted(row.attributes.items())} {content}"
-        digest = blake2s(told.encode(), digest_size=6).hexdigest()
+        text = f"{row.key} {row.classes} {sorted(row.attributes.items())} {content}"
+        digest = blake2s(text.encode(), digest_size=6).hexdigest()
         element = self.row(row.attributes, class_=row.classes or None, data_key=row.key, data_digest=digest)
         return RenderedRow(row.key, digest, element[content].__html__())
 
@@ -204,7 +204,7 @@ def region_element(
     visit: Visit, name: str, rendered: Mapping[str, Rendered], container: Element, empty: Node = None, **attributes: str
 ) -> Node:
     """A region in its element, with attributes as htpy spells them; ``empty`` is shown while it has no rows."""
-    region, found = visit.view.regions[name], rendered[name]
+    region, part = visit.view.regions[name], rendered[name]
     query = urlencode({key: value for key, value in visit.query.items() if value})
     return [
         htpy.button(".news", type="button", hidden=True) if region.height else None,
@@ -216,11 +216,11 @@ def region_element(
             data_seconds=str(region.seconds) if region.seconds else None,
             data_height=str(region.height) if region.height else None,
             data_own=visit.id if region.own else None,
-            data_again=str(found.again) if found.again else None,
-            data_total=str(found.total),
-            data_offset=str(found.offset),
-        )[(row.html for row in found.rows)],
-        htpy.div(".empty", data_empty_of=name, hidden=bool(found.rows))[empty] if empty is not None else None,
+            data_again=str(part.again) if part.again else None,
+            data_total=str(part.total),
+            data_offset=str(part.offset),
+        )[(row.html for row in part.rows)],
+        htpy.div(".empty", data_empty_of=name, hidden=bool(part.rows))[empty] if empty is not None else None,
     ]
 
 

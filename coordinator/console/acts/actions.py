@@ -79,15 +79,15 @@ class Actions(Service):
         """Does what a page of ours asks for: ``call/<toolset>/<tool>`` or ``operate/<operation>``."""
         what, _, name = path.partition("/")
         toolset, _, tool = name.partition("/") if what == "call" else ("", "", name)
-        found = self._tools.get((toolset, tool))
-        if found is None and (what != "operate" or name not in OPERATIONS):
+        tool_here = self._tools.get((toolset, tool))
+        if tool_here is None and (what != "operate" or name not in OPERATIONS):
             raise ToolFailure("RESOURCE_NOT_FOUND", "people cannot do this here")
         outcome = "failed"
         try:
             caller = self._may(viewer, what, toolset)
             self._rate.check(caller.id)
-            if found is not None:
-                result = await self._call(caller, project or DEFAULT_PROJECT, toolset, found, _arguments(body))
+            if tool_here is not None:
+                result = await self._call(caller, project or DEFAULT_PROJECT, toolset, tool_here, _arguments(body))
             else:
                 result = await self._operate(caller, project, name, _arguments(body))
             outcome = "ok" if result.done else "refused"
@@ -96,8 +96,8 @@ class Actions(Service):
             raise
         finally:
             ACTIONS.labels(tool, outcome).inc()
-        told = {"said" if result.done else "problem": result.said} if result.said else {}
-        return data(msgspec.json.encode({**told, "result": result.facts}))
+        answer = {"said" if result.done else "problem": result.said} if result.said else {}
+        return data(msgspec.json.encode({**answer, "result": result.facts}))
 
     def _may(self, viewer: Viewer, what: str, toolset: str) -> Caller:
         """The person, if they may do this. Raises ToolFailure: permission_denied."""
@@ -115,9 +115,9 @@ class Actions(Service):
     async def _call(
         self, caller: Caller, project: str, toolset: str, tool: Tool, arguments: Mapping[str, Any]
     ) -> ActResult:
-        given = dict(arguments)
-        typed = given.pop("typed", "")
-        meant = decoded(tool, identified_schema(tool.arguments), given)
+        call_arguments = dict(arguments)
+        typed = call_arguments.pop("typed", "")
+        meant = decoded(tool, identified_schema(tool.arguments), call_arguments)
         if tool.name in _KEEP and meant.operation.lower() == "delete":  # in any case, as they read it
             raise ToolFailure("permission_denied", "nothing is deleted here")
         if toolset == "items" and (problem := await untyped_items(self._store, project, meant, typed)):
@@ -127,19 +127,19 @@ class Actions(Service):
         async def do() -> ActResult:
             return _result(await self._calls.run(tool, Call(project, request, caller), meant, "console"))
 
-        said = next((one.summary for one in getattr(meant, "transitions", ())), None) or ""
+        said = next((transition.summary for transition in getattr(meant, "transitions", ())), None) or ""
         by = await self._operator(caller, said[:MAX_REASON], getattr(meant, "request_id", None) or "")
         return await record(by, act_of_call(toolset, tool.name, meant, project), do)
 
     async def _operate(self, caller: Caller, project: str, name: str, arguments: Mapping[str, Any]) -> ActResult:
-        given = dict(arguments)
-        reason, request = given.pop("reason", None), given.pop("requestId", "")
+        fields = dict(arguments)
+        reason, request = fields.pop("reason", None), fields.pop("requestId", "")
         if not isinstance(request, str) or len(request) > MAX_REQUEST_ID:
             raise invalid("requestId", f"must be a text of at most {MAX_REQUEST_ID} characters")
         why = given_reason(reason if isinstance(reason, str) else None, needed=True)
-        result = await operate(await self._operator(caller, why, request), name, project, given)
-        told = {"action": name, "actor": caller.id, "project": project, "reason": why, "outcome": result.outcome}
-        _log.warning("an operator has acted", **told)
+        result = await operate(await self._operator(caller, why, request), name, project, fields)
+        record = {"action": name, "actor": caller.id, "project": project, "reason": why, "outcome": result.outcome}
+        _log.warning("an operator has acted", **record)
         return result
 
     async def _operator(self, caller: Caller, reason: str, request: str) -> Operator:
@@ -149,12 +149,12 @@ class Actions(Service):
 
 def _arguments(body: bytes) -> Mapping[str, Any]:
     try:
-        found = msgspec.json.decode(body)
+        mapping = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        mapping = None
+    if not isinstance(mapping, dict):
         raise invalid("body", "must be an object, in JSON")
-    return found
+    return mapping
 
 
 _ENDED = "already terminal"
@@ -187,15 +187,15 @@ def _result(done: Done) -> ActResult:
 
 def _refused(result: Mapping[str, Any]) -> Iterator[str]:
     results = result.get("results") or ()
-    done = any(one.get("applied") for one in results)
-    for one in results:
-        if not one.get("applied", True) and not (done and one.get("skippedReason") == _ENDED):
-            said = one.get("error") or one.get("skippedReason") or ", ".join(one.get("gateErrors") or ())
-            if lacks := [note["key"] for note in one.get("missingNotes") or ()]:
+    done = any(result.get("applied") for result in results)
+    for part in results:
+        if not part.get("applied", True) and not (done and part.get("skippedReason") == _ENDED):
+            said = part.get("error") or part.get("skippedReason") or ", ".join(part.get("gateErrors") or ())
+            if lacks := [note["key"] for note in part.get("missingNotes") or ()]:
                 said = f"required notes are not filled: {', '.join(lacks)}"
             yield str(said or "it was refused")
-    for one in result.get("failures") or ():
-        yield str(one["error"])
+    for part in result.get("failures") or ():
+        yield str(part["error"])
     if result.get("cancelled") is False:
         yield had_ended(result.get("status", ""))
     if result.get("queued") is False:

@@ -158,7 +158,7 @@ def number_field(name: str, title: str) -> Node:
 
 
 def choice_field(name: str, title: str, values: Sequence[str], chosen: str = "") -> Node:
-    options = [option(value=one, selected=one == chosen)[one or "any"] for one in values]
+    options = [option(value=value, selected=value == chosen)[value or "any"] for value in values]
     return label(".field")[span[title], select(name=name)[options]]
 
 
@@ -178,8 +178,8 @@ def choice(title: str) -> Node:
     return htpy.input(".choose", type="checkbox", data_choose=True, aria_label=f"Choose {plain(title)}")
 
 
-def toolbar(name: str, found: Sequence[Node]) -> Node:
-    return menu(".actions", aria_label=name)[(li[one] for one in found)]
+def toolbar(name: str, buttons: Sequence[Node]) -> Node:
+    return menu(".actions", aria_label=name)[(li[button] for button in buttons)]
 
 
 def note(text: str) -> Node:
@@ -188,12 +188,12 @@ def note(text: str) -> Node:
 
 def attributes(change: Change, project: str, confirm: Confirm | None = None) -> dict[str, str | None]:
     """What a button or a form says of the change that it makes, and of what is asked before."""
-    asked = confirm or Confirm("")
-    found = {
-        "data_confirm": asked.question or None,
-        "data_reason": asked.reason or None,
-        "data_needed": "yes" if asked.needed else None,
-        "data_typed": asked.typed or None,
+    asking = confirm or Confirm("")
+    attributes = {
+        "data_confirm": asking.question or None,
+        "data_reason": asking.reason or None,
+        "data_needed": "yes" if asking.needed else None,
+        "data_typed": asking.typed or None,
         "data_action": path_of(API, project, change.to),
         "data_arguments": _json(change.arguments),
         "data_done": change.done or None,
@@ -201,8 +201,8 @@ def attributes(change: Change, project: str, confirm: Confirm | None = None) -> 
     }
     if change.then is not None:
         to, arguments = change.then
-        found["data_then"] = _json({"action": path_of(API, project, to), "arguments": arguments})
-    return found
+        attributes["data_then"] = _json({"action": path_of(API, project, to), "arguments": arguments})
+    return attributes
 
 
 def _json(value: object) -> str:

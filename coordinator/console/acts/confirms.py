@@ -79,6 +79,6 @@ _ACTS: Mapping[str, Confirm] = {
 
 def confirm(act: str, typed: str = "", **names: object) -> Confirm:
     """What is asked before an act; ``names`` is what the question names."""
-    asked = _ACTS[act]
-    shown = {name: plain(str(value)) for name, value in names.items()}
-    return asked._replace(question=asked.question.format(**shown), typed=typed)
+    text = _ACTS[act]
+    words = {name: plain(str(value)) for name, value in names.items()}
+    return text._replace(question=text.question.format(**words), typed=typed)

@@ -41,27 +41,27 @@ def answer_form(
     ]
 
 
-def schema_fields(schema: Mapping[str, Any] | None, given: Mapping[str, Any], place: str) -> Node:
+def schema_fields(schema: Mapping[str, Any] | None, values: Mapping[str, Any], place: str) -> Node:
     """Fields for what a JSON Schema of an object has. What is neither text, number, choice nor yes or no is JSON.
 
     Args:
-        given: values to begin with.
+        values: to begin with.
         place: where the object is in the arguments of the call, such as ``arguments``.
     """
     if schema is None:
         return None
     properties, required = schema.get("properties"), schema.get("required", ())
     if not isinstance(properties, dict):
-        return _field(place, "arguments", schema, given or None, True)
+        return _field(place, "arguments", schema, values or None, True)
     return [
-        _field(f"{place}.{name}", name, one if isinstance(one, dict) else {}, given.get(name), name in required)
-        for name, one in properties.items()
+        _field(f"{place}.{name}", name, member if isinstance(member, dict) else {}, values.get(name), name in required)
+        for name, member in properties.items()
     ]
 
 
-def _field(place: str, name: str, schema: Mapping[str, Any], given: Any, required: bool) -> Node:
+def _field(place: str, name: str, schema: Mapping[str, Any], initial: Any, required: bool) -> Node:
     title, about = str(schema.get("title") or name), str(schema.get("description") or "")
-    value = given if given is not None else schema.get("default")
+    value = initial if initial is not None else schema.get("default")
     more = {"name": place, "required": required and schema.get("type") != "boolean"}
     return label(".field")[
         span[plain(title), None if required else span(".dim")[" (optional)"]],
@@ -79,20 +79,20 @@ def _control(schema: Mapping[str, Any], value: Any, more: Mapping[str, Any]) -> 
     if kind in _NUMBERS:
         limits = {name: str(schema[key]) for name, key in (("min", "minimum"), ("max", "maximum")) if key in schema}
         step = "1" if kind == "integer" else "any"
-        shown = "" if value is None else str(value)
-        return htpy.input({**more, **limits}, type="number", step=step, value=shown, data_kind="json")
+        text = "" if value is None else str(value)
+        return htpy.input({**more, **limits}, type="number", step=step, value=text, data_kind="json")
     if kind == "string":
         most = schema.get("maxLength")
-        shown = "" if value is None else str(value)
-        return textarea(more, rows=str(_LINES), maxlength=str(most) if most else None)[shown]
-    shown = "" if value is None else msgspec.json.format(msgspec.json.encode(value)).decode()
-    return textarea(more, rows=str(_LINES), data_kind="json", placeholder="JSON", spellcheck="false")[shown]
+        text = "" if value is None else str(value)
+        return textarea(more, rows=str(_LINES), maxlength=str(most) if most else None)[text]
+    text = "" if value is None else msgspec.json.format(msgspec.json.encode(value)).decode()
+    return textarea(more, rows=str(_LINES), data_kind="json", placeholder="JSON", spellcheck="false")[text]
 
 
 def _options(options: Sequence[Any], value: Any) -> Iterator[Node]:
     yield option(value="")["choose"]
-    for one in options:
-        text = msgspec.json.encode(one).decode()
-        yield option(value=text, selected=one == value and value is not None)[
-            plain(one if isinstance(one, str) else text)
+    for choice in options:
+        text = msgspec.json.encode(choice).decode()
+        yield option(value=text, selected=choice == value and value is not None)[
+            plain(choice if isinstance(choice, str) else text)
         ]

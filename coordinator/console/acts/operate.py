@@ -70,13 +70,13 @@ OPERATIONS: Mapping[str, Operation] = {
 """By name."""
 
 
-async def operate(by: Operator, name: str, project: str, given: Mapping[str, Any]) -> ActResult:
+async def operate(by: Operator, name: str, project: str, request: Mapping[str, Any]) -> ActResult:
     """Does one of ``OPERATIONS``, with the arguments of a request."""
     operation = OPERATIONS[name]
     if operation.of_project != bool(project):
         raise invalid("project", "this is about one project" if operation.of_project else "this is about the fleet")
     try:
-        arguments = msgspec.convert(given, operation.arguments)
+        arguments = msgspec.convert(request, operation.arguments)
     except msgspec.ValidationError as error:
         raise invalid("arguments", str(error)) from None
     return await operation.act(by, project, arguments)

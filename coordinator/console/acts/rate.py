@@ -28,5 +28,5 @@ class Rate:
                 "actor_quota", f"you make more than {PER_SECOND} changes a second", retry_after_ms=1_000 // PER_SECOND
             )
         if len(self._spent) >= _KNOWN:
-            self._spent = {one: until for one, until in self._spent.items() if until > now}
+            self._spent = {key: until for key, until in self._spent.items() if until > now}
         self._spent[who] = full

@@ -156,12 +156,12 @@ def _node(node: GraphNode) -> Markup:
 
 
 def _label(text: str, at: Point) -> Node:
-    shown = cut(text, _LABEL_CELLS)
-    width = round(_cells(shown) * _CELL) + 8
+    short = cut(text, _LABEL_CELLS)
+    width = round(_cells(short) * _CELL) + 8
     x, y = at
     return htpy.g(".label")[
         htpy.rect(x=f"{x - width / 2:g}", y=f"{y - _LABEL_HEIGHT / 2:g}", width=str(width), height=str(_LABEL_HEIGHT)),
-        htpy.text(x=f"{x:g}", y=f"{y + 4:g}", text_anchor="middle")[shown],
+        htpy.text(x=f"{x:g}", y=f"{y + 4:g}", text_anchor="middle")[short],
     ]
 
 

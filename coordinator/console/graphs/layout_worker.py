@@ -31,21 +31,21 @@ def drawing(nodes: list[list[float]], edges: list[list[float]]) -> dict[str, Any
         label: dict[str, Any] = {"label_size": {"width": width, "height": height}} if width else {}
         graph.edge(source, target, **label)
     effort = "balanced" if len(edges) <= BALANCED_EDGES else "fast"
-    found = graphlay.layout(graph, options={"effort": effort, "spacing": {"node_gap": 24.0, "isolated_gap": 24.0}})
-    low, high = found.bounds["min"], found.bounds["max"]
+    layout = graphlay.layout(graph, options={"effort": effort, "spacing": {"node_gap": 24.0, "isolated_gap": 24.0}})
+    low, high = layout.bounds["min"], layout.bounds["max"]
 
     def moved(point: dict[str, float]) -> list[float]:
         return [round(point["x"] - low["x"], 1), round(point["y"] - low["y"], 1)]
 
     corners = []
-    for one, (width, height) in zip(found.nodes, nodes, strict=True):
-        x, y = moved(one["center"])
+    for node, (width, height) in zip(layout.nodes, nodes, strict=True):
+        x, y = moved(node["center"])
         corners.append([x - width / 2, y - height / 2])
     return {
         "size": moved(high),
         "nodes": corners,
-        "lines": [[moved(point) for point in edge["points"]] for edge in found.edges],
-        "labels": [edge["label_anchor"] and moved(edge["label_anchor"]) for edge in found.edges],
+        "lines": [[moved(point) for point in edge["points"]] for edge in layout.edges],
+        "labels": [edge["label_anchor"] and moved(edge["label_anchor"]) for edge in layout.edges],
     }
 
 

@@ -103,7 +103,7 @@ class Layouts:
             raise NotDrawn(TOO_LARGE)
         making = self._made.get(graph)
         if making is None:
-            if sum(not one.done() for one in self._made.values()) >= _MOST_WAITING:
+            if sum(not layout.done() for layout in self._made.values()) >= _MOST_WAITING:
                 raise NotDrawn(BUSY)
             making = self._made[graph] = asyncio.create_task(self._make(graph), name="graph layout")
             making.add_done_callback(lambda done: self._ended(graph, done))

@@ -74,17 +74,17 @@ async def read_history(
         "checkpoint": partial(answered_checkpoints, store, project),
         "question": partial(answered_questions, store, project),
     }
-    found = await asyncio.gather(*(readers[kind](after=begins[kind], limit=limit) for kind in wanted))
-    pages = {kind: _Page(page.next, [*map(_OF[kind], page.rows)]) for kind, page in zip(wanted, found, strict=True)}
+    replies = await asyncio.gather(*(readers[kind](after=begins[kind], limit=limit) for kind in wanted))
+    pages = {kind: _Page(page.next, [*map(_OF[kind], page.rows)]) for kind, page in zip(wanted, replies, strict=True)}
     # After a page of which some are left out, there may be later answers than the others have.
     known = max((_time(page.next) for page in pages.values() if page.next and len(page.rows) < limit), default=0)
     rows = [row for page in pages.values() for row in page.rows if row.at >= known]
     rows = sorted(rows, key=lambda row: (-row.at, row.kind))[:limit]  # of one kind, they are in order
     following = dict[Kind, str]()
     for kind, page in pages.items():
-        shown = [row for row in rows if row.kind == kind]
-        if len(shown) < len(page.rows):
-            following[kind] = shown[-1].position if shown else begins[kind]
+        listed = [row for row in rows if row.kind == kind]
+        if len(listed) < len(page.rows):
+            following[kind] = listed[-1].position if listed else begins[kind]
         elif page.next:
             following[kind] = page.next
     return History(rows, ",".join(f"{kind}:{position}" for kind, position in following.items()))
@@ -97,42 +97,42 @@ class _Page(NamedTuple):
 
 def _positions(after: str) -> dict[Kind, str]:
     """Where each kind goes on; those that have ended are not there. Raises ToolFailure."""
-    found = dict[Kind, str]()
+    positions = dict[Kind, str]()
     for part in after.split(","):
         named, _, position = part.partition(":")
-        kind = next((one for one in KINDS if one == named), None)
+        kind = next((known_kind for known_kind in KINDS if known_kind == named), None)
         if kind is None or not _POSITION.fullmatch(position):
             raise invalid("after", "must be the `next` of an earlier page")
-        found[kind] = position
-    return found
+        positions[kind] = position
+    return positions
 
 
 def _time(position: str) -> int:
     return int(position.replace("/", "-").partition("-")[0])
 
 
-def _of_approval(one: ListedApproval) -> PastAnswer:
-    position = f"{one.answered_at}/{one.id}"
-    what = one.answer or one.status
+def _of_approval(row: ListedApproval) -> PastAnswer:
+    position = f"{row.answered_at}/{row.id}"
+    what = row.answer or row.status
     return PastAnswer(
-        "approval", one.id, one.definition, one.by, what, one.requester, one.via, one.answered_at, position
+        "approval", row.id, row.definition, row.by, what, row.requester, row.via, row.answered_at, position
     )
 
 
-def _of_gate(one: ReleasedGate) -> PastAnswer:
-    name, title = f"{one.flow}:{one.step}", f"{one.flow_name}: {one.name}"
-    return PastAnswer("gate", name, title, one.by, "released", one.creator, one.via, one.at, one.entry)
+def _of_gate(row: ReleasedGate) -> PastAnswer:
+    name, title = f"{row.flow}:{row.step}", f"{row.flow_name}: {row.name}"
+    return PastAnswer("gate", name, title, row.by, "released", row.creator, row.via, row.at, row.entry)
 
 
-def _of_checkpoint(one: AnsweredCheckpoint) -> PastAnswer:
-    title, what = f"{one.workflow}: {one.checkpoint}", one.option or one.how.replace("_", " ")
-    return PastAnswer("checkpoint", one.session, title, one.by, what, one.asked_by, one.via, one.at, one.entry)
+def _of_checkpoint(row: AnsweredCheckpoint) -> PastAnswer:
+    title, what = f"{row.workflow}: {row.checkpoint}", row.option or row.how.replace("_", " ")
+    return PastAnswer("checkpoint", row.session, title, row.by, what, row.asked_by, row.via, row.at, row.entry)
 
 
-def _of_question(one: AnsweredQuestion) -> PastAnswer:
-    by, asker = ("" if actor is UNSET else actor.id for actor in (one.by, one.asked_by))
-    what = one.text or _GONE_ON.get(one.trigger, one.trigger)
-    return PastAnswer("question", one.item, one.title or "a deleted item", by, what, asker, "", one.at, one.entry)
+def _of_question(row: AnsweredQuestion) -> PastAnswer:
+    by, asker = ("" if actor is UNSET else actor.id for actor in (row.by, row.asked_by))
+    what = row.text or _GONE_ON.get(row.trigger, row.trigger)
+    return PastAnswer("question", row.item, row.title or "a deleted item", by, what, asker, "", row.at, row.entry)
 
 
 _GONE_ON = {"resume": "resumed", "cancel": "cancelled"}

@@ -29,10 +29,10 @@ _FOLDED_FROM = 2_000
 
 def cannot(viewer: Viewer, kind: Kind) -> str:
     """Why a visitor may not answer anything of this kind; empty: they may."""
-    found = refusal(viewer, TOOLSET[kind])
-    if not found and kind == "approval" and viewer.caller is not None and HUMAN not in viewer.caller.roles:
+    reason = refusal(viewer, TOOLSET[kind])
+    if not reason and kind == "approval" and viewer.caller is not None and HUMAN not in viewer.caller.roles:
         return f"needs the role '{HUMAN}'"
-    return found
+    return reason
 
 
 def facts(*rows: tuple[str, Node]) -> Node:
@@ -57,110 +57,110 @@ def evidence(pieces: Sequence[Evidence]) -> Node:
     """What was proved, the last one first."""
     if not pieces:
         return None
-    rows = (li[plain(one.kind), " by ", plain(one.transition), " ", ago(one.at)] for one in reversed(pieces))
+    rows = (li[plain(piece.kind), " by ", plain(piece.transition), " ", ago(piece.at)] for piece in reversed(pieces))
     return [h3["Evidence"], ul[rows]]
 
 
-def approval(visit: Visit, one: OpenApproval) -> Iterator[Node]:
-    instance = a(href=path_of("instance", visit.project, one.workflow))[plain(one.title or one.definition)]
+def approval(visit: Visit, request: OpenApproval) -> Iterator[Node]:
+    instance = a(href=path_of("instance", visit.project, request.workflow))[plain(request.title or request.definition)]
     yield facts(
-        ("instance", [instance, " in state ", plain(one.state), f", version {one.version}"]),
-        ("asked by", [plain(one.requester), " by ", plain(one.asked_by), ", ", ago(one.asked_at)]),
-        ("queue", plain(one.queue)),
-        ("goal", plain(one.goal)),
-        ("guidance", plain(one.guidance)),
-        ("asked without an answer", plain(", ".join(one.declined))),
-        ("time left", left(one.deadline) if one.deadline else None),
-        ("four eyes", "whoever asks must not answer" if one.distinct else None),
+        ("instance", [instance, " in state ", plain(request.state), f", version {request.version}"]),
+        ("asked by", [plain(request.requester), " by ", plain(request.asked_by), ", ", ago(request.asked_at)]),
+        ("queue", plain(request.queue)),
+        ("goal", plain(request.goal)),
+        ("guidance", plain(request.guidance)),
+        ("asked without an answer", plain(", ".join(request.declined))),
+        ("time left", left(request.deadline) if request.deadline else None),
+        ("four eyes", "whoever asks must not answer" if request.distinct else None),
     )
-    if one.operation:
-        yield p(".dim")[f"{plain(one.operation)} is in progress; you can answer when it has ended."]
-    yield [value("Context", one.context), value("Input", one.input), evidence(one.evidence)]
-    yield answers(visit, one.workflow, one.version, one.answers)
+    if request.operation:
+        yield p(".dim")[f"{plain(request.operation)} is in progress; you can answer when it has ended."]
+    yield [value("Context", request.context), value("Input", request.input), evidence(request.evidence)]
+    yield answers(visit, request.workflow, request.version, request.answers)
 
 
 def answers(visit: Visit, workflow: str, version: int, choices: Sequence[AnswerChoice]) -> Node:
     """The transitions by which people may leave a state, each with its form."""
     if not choices:
         return None
-    return [h3["Answers"], ul(".answers")[(li[_answer(visit, workflow, version, one)] for one in choices)]]
+    return [h3["Answers"], ul(".answers")[(li[_answer(visit, workflow, version, choice)] for choice in choices)]]
 
 
-def _answer(visit: Visit, workflow: str, version: int, one: AnswerChoice) -> Node:
-    fails = bool(one.targets) and one.targets[0].outcome == "failure"
+def _answer(visit: Visit, workflow: str, version: int, way: AnswerChoice) -> Node:
+    fails = bool(way.targets) and way.targets[0].outcome == "failure"
     leads = [
         ["leads to ", span(".state")[plain(target.state)], f" ({target.outcome})" if target.outcome else None]
         if not n
         else [", or to ", plain(target.state)]
-        for n, target in enumerate(one.targets)
+        for n, target in enumerate(way.targets)
     ]
-    title = plain(one.title)
-    leads_to = " or ".join(dict.fromkeys(target.state for target in one.targets)) or "where its rules say"
+    title = plain(way.title)
+    leads_to = " or ".join(dict.fromkeys(target.state for target in way.targets)) or "where its rules say"
     change = Change(
         "call/gateway/workflow.submit",
-        {"workflowId": workflow, "expectedVersion": version, "transition": one.transition, "arguments": one.arguments},
+        {"workflowId": workflow, "expectedVersion": version, "transition": way.transition, "arguments": way.arguments},
         f"Answered: {title}",
     )
-    about = [one.description, *(target.description for target in one.targets[:1])]
+    about = [way.description, *(target.description for target in way.targets[:1])]
     return [
         p[leads, ". ", span(".dim")[" ".join(plain(text) for text in about if text)]],
         answer_form(
             visit.project,
             change,
             title,
-            schema_fields(one.input_schema, one.arguments, "arguments"),
-            about=f"{workflow}:{one.transition}",
-            refused=cannot(visit.viewer, "approval") or one.refusal,
-            confirm=confirm("answer approval", answer=one.title, state=leads_to),
+            schema_fields(way.input_schema, way.arguments, "arguments"),
+            about=f"{workflow}:{way.transition}",
+            refused=cannot(visit.viewer, "approval") or way.refusal,
+            confirm=confirm("answer approval", answer=way.title, state=leads_to),
             kind="danger" if fails else "primary",
         ),
     ]
 
 
-def gate(visit: Visit, one: WaitingGate) -> Iterator[Node]:
-    flow = a(href=path_of("flow", visit.project, str(one.flow)))[f"flow {one.flow} ", plain(one.flow_name)]
+def gate(visit: Visit, step: WaitingGate) -> Iterator[Node]:
+    flow = a(href=path_of("flow", visit.project, str(step.flow)))[f"flow {step.flow} ", plain(step.flow_name)]
     yield facts(
-        ("flow", [flow, " (paused: what follows waits until it is resumed)" if one.paused else None]),
-        ("gate", [plain(one.name), " ", span(".dim")[plain(one.key)] if one.key != one.name else None]),
-        ("created by", plain(one.creator)),
-        ("waits since", ago(one.since)),
-        ("asks", f"the role {plain(one.role)}" if one.role else "everybody who may see the flow"),
-        ("time left", left(one.expires_at) if one.expires_at else None),
-        ("asked without an answer", plain(", ".join(one.declined))),
+        ("flow", [flow, " (paused: what follows waits until it is resumed)" if step.paused else None]),
+        ("gate", [plain(step.name), " ", span(".dim")[plain(step.key)] if step.key != step.name else None]),
+        ("created by", plain(step.creator)),
+        ("waits since", ago(step.since)),
+        ("asks", f"the role {plain(step.role)}" if step.role else "everybody who may see the flow"),
+        ("time left", left(step.expires_at) if step.expires_at else None),
+        ("asked without an answer", plain(", ".join(step.declined))),
     )
-    refused = cannot(visit.viewer, "gate") or ("" if one.may_release else f"The role {one.role!r} is required.")
-    change = Change("call/flows/workflow_step_ready", {"step_id": one.step}, "Released.")
+    refused = cannot(visit.viewer, "gate") or ("" if step.may_release else f"The role {step.role!r} is required.")
+    change = Change("call/flows/workflow_step_ready", {"step_id": step.step}, "Released.")
     yield [
         h3["Answers"],
         p["Releasing it lets the steps that wait for it begin. To refuse, cancel the flow on its page."],
         answer_form(
-            visit.project, change, "Release the gate", refused=refused, confirm=confirm("release gate", name=one.name)
+            visit.project, change, "Release the gate", refused=refused, confirm=confirm("release gate", name=step.name)
         ),
     ]
 
 
-def checkpoint(visit: Visit, one: SeenSession) -> Iterator[Node]:
+def checkpoint(visit: Visit, seen: SeenSession) -> Iterator[Node]:
     """The open checkpoint of a session."""
-    session = a(href=path_of("session", visit.project, one.row.id))[plain(one.title or one.row.workflow)]
-    found = one.definition
+    session = a(href=path_of("session", visit.project, seen.row.id))[plain(seen.title or seen.row.workflow)]
+    definition = seen.definition
     yield facts(
-        ("session", [session, " at ", plain(one.row.activity)]),
-        ("checkpoint", [plain(found.name) if found else None, " ", span(".dim")[plain(one.row.checkpoint)]]),
-        ("waits since", ago(one.row.yielded_at)),
-        ("item", item_link(visit.project, dashed(one.row.item), "") if one.row.item else None),
+        ("session", [session, " at ", plain(seen.row.activity)]),
+        ("checkpoint", [plain(definition.name) if definition else None, " ", span(".dim")[plain(seen.row.checkpoint)]]),
+        ("waits since", ago(seen.row.yielded_at)),
+        ("item", item_link(visit.project, dashed(seen.row.item), "") if seen.row.item else None),
     )
-    if found is None:
+    if definition is None:
         yield p["Its definition was removed, so that it cannot be answered until that is back."]
         return
-    yield p(".message")[plain(found.message)]
-    yield [h3["Answers"], ul(".answers")[(li[way] for way in _ways(visit, one, found))]]
+    yield p(".message")[plain(definition.message)]
+    yield [h3["Answers"], ul(".answers")[(li[way] for way in _ways(visit, seen, definition))]]
 
 
-def last_answer(one: SeenSession) -> Node:
+def last_answer(seen: SeenSession) -> Node:
     """Who has answered last in a session, and how."""
-    if not one.view.answers:
+    if not seen.view.answers:
         return p["It waits for no answer."]
-    last = one.view.answers[-1]
+    last = seen.view.answers[-1]
     return p(".answered")[given(last), ", ", ago(last.at)]
 
 
@@ -171,11 +171,11 @@ def given(answer: KeptAnswer) -> Node:
     return [f"{plain(said.agent)} has answered {plain(said.checkpoint)}: ", htpy.strong[plain(way)], via]
 
 
-def _ways(visit: Visit, one: SeenSession, checkpoint: Checkpoint) -> Iterator[Node]:
+def _ways(visit: Visit, seen: SeenSession, checkpoint: Checkpoint) -> Iterator[Node]:
     refused = cannot(visit.viewer, "checkpoint")
 
     def way(act: str, about: Node, **how: Any) -> Node:
-        arguments = {"session_id": one.row.id, "yielded_at": one.row.yielded_at, **how}
+        arguments = {"session_id": seen.row.id, "yielded_at": seen.row.yielded_at, **how}
         change = Change("call/sessions/respond_checkpoint", arguments, f"Answered: {act}")
         asks = confirm("answer checkpoint", answer=act)
         return [p[about], answer_form(visit.project, change, act, refused=refused, confirm=asks)]

@@ -82,7 +82,7 @@ async def read_inbox(
         "question": partial(open_questions, store, project),
     }
     pages = await asyncio.gather(*(readers[kind](after=after.get(kind, ""), limit=limit) for kind in wanted))
-    rows = [_OF[kind](one) for kind, page in zip(wanted, pages, strict=True) for one in page.rows]
+    rows = [_OF[kind](row) for kind, page in zip(wanted, pages, strict=True) for row in page.rows]
     rows.sort(key=lambda row: (-row.since, row.kind, row.id))
     more = {kind: page.next for kind, page in zip(wanted, pages, strict=True) if page.next}
     return Inbox(max((page.now for page in pages), default=0), rows, more)
@@ -117,23 +117,23 @@ async def count_waiting(
     return dict(zip(wanted, await asyncio.gather(*(counts[kind]() for kind in wanted)), strict=True))
 
 
-def _of_approval(one: OpenApproval) -> Waiting:
-    title = one.title or one.definition
-    return Waiting("approval", one.id, title, one.requester, one.queue, one.asked_at, one.refusal, one)
+def _of_approval(row: OpenApproval) -> Waiting:
+    title = row.title or row.definition
+    return Waiting("approval", row.id, title, row.requester, row.queue, row.asked_at, row.refusal, row)
 
 
-def _of_gate(one: WaitingGate) -> Waiting:
-    refusal = "" if one.may_release else f"The role {one.role!r} is required."
-    return Waiting("gate", str(one.step), one.name, one.creator, one.role, one.since, refusal, one)
+def _of_gate(row: WaitingGate) -> Waiting:
+    refusal = "" if row.may_release else f"The role {row.role!r} is required."
+    return Waiting("gate", str(row.step), row.name, row.creator, row.role, row.since, refusal, row)
 
 
-def _of_session(one: SessionRow) -> Waiting:
-    return Waiting("checkpoint", one.id, one.checkpoint, one.agent, "", one.yielded_at, "", one)
+def _of_session(row: SessionRow) -> Waiting:
+    return Waiting("checkpoint", row.id, row.checkpoint, row.agent, "", row.yielded_at, "", row)
 
 
-def _of_question(one: OpenQuestion) -> Waiting:
-    asked_by = "" if one.actor is UNSET else one.actor.id
-    return Waiting("question", one.item, one.title, asked_by, "", one.asked_at, "", one)
+def _of_question(row: OpenQuestion) -> Waiting:
+    asked_by = "" if row.actor is UNSET else row.actor.id
+    return Waiting("question", row.item, row.title, asked_by, "", row.asked_at, "", row)
 
 
 _OF: Mapping[Kind, Callable[[Any], Waiting]] = {

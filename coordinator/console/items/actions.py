@@ -121,8 +121,8 @@ def _actions(
         yield "offer", _offer_now(project, item, full)
     if live:
         yield "end-claim", end_claim_button(visit, item)
-    shown = PRIORITY_NAMES[item.priority]
-    yield from ((one, _priority(project, dashed, one, shown)) for one in PRIORITIES if one != shown)
+    current = PRIORITY_NAMES[item.priority]
+    yield from ((other, _priority(project, dashed, other, current)) for other in PRIORITIES if other != current)
     yield "edit-item", opener("Edit", "edit-item", _editable(full))
     yield "set-budget", budget_opener(visit, full.id, full.budget)
     if full.budget:
@@ -149,17 +149,17 @@ def _actions(
 
 
 def _missing(context: ItemContextResult, phase: str = "") -> str:
-    keys = [one.key for one in context.schema if one.required and not one.filled and phase in ("", one.role)]
+    keys = [note.key for note in context.schema if note.required and not note.filled and phase in ("", note.role)]
     return f"lacks the note {', '.join(map(plain, keys))}" if keys else ""
 
 
-def _edit(item: str, done: str, fields: Mapping[str, Any], shown: Mapping[str, Any]) -> Change:
+def _edit(item: str, done: str, fields: Mapping[str, Any], expected: Mapping[str, Any]) -> Change:
     """Changes fields of an item that are still as shown."""
-    return Change(_ITEMS, {"operation": "update", "items": [{"id": item, **fields}], "shown": [shown]}, done)
+    return Change(_ITEMS, {"operation": "update", "items": [{"id": item, **fields}], "shown": [expected]}, done)
 
 
-def _priority(project: str, item: str, priority: str, shown: str) -> Node:
-    change = _edit(item, f"Priority: {priority}.", {"priority": priority}, {"priority": shown})
+def _priority(project: str, item: str, priority: str, current: str) -> Node:
+    change = _edit(item, f"Priority: {priority}.", {"priority": priority}, {"priority": current})
     return button(f"Priority {priority}", change, project)
 
 
@@ -182,9 +182,9 @@ def budget_opener(visit: Visit, item: str, budget: BudgetLimits | UnsetType) -> 
     """A button that changes the budget of an item; the page needs ``budget_dialog``. Whoever lacks the permission to
     raise it may lower it.
     """
-    found = {} if isinstance(budget, UnsetType) else msgspec.to_builtins(budget)
-    verb = "Raise" if found and _raises(visit) else "Lower" if found else "Set"
-    values = {f"items.0.budget.{name}": str(limit) for name, limit in found.items()}
+    limits = {} if isinstance(budget, UnsetType) else msgspec.to_builtins(budget)
+    verb = "Raise" if limits and _raises(visit) else "Lower" if limits else "Set"
+    values = {f"items.0.budget.{name}": str(limit) for name, limit in limits.items()}
     return opener(f"{verb} budget", "set-budget", {"items.0.id": item, **values})
 
 
@@ -200,24 +200,24 @@ def budget_dialog(visit: Visit) -> Node:
 
 
 def _editable(full: FullItem) -> dict[str, Any]:
-    boxes = [one for one in FIELDS if one.box and one.box.edit]
-    values = {"id": full.id} | {one.name: getattr(full, one.attribute) or "" for one in boxes}
+    boxes = [field for field in FIELDS if field.box and field.box.edit]
+    values = {"id": full.id} | {field.name: getattr(full, field.attribute) or "" for field in boxes}
     return {f"items.0.{name}": value for name, value in values.items() if len(value) <= MAX_EDITED}
 
 
-def note_opener(visit: Visit, item: str, key: str, phase: str, found: IncludedNote | None) -> Node:
-    """A button that edits a note (``found``) of an item, or writes one."""
-    if refusal(visit.viewer, "items") or (found is not None and found.format == JSON):
+def note_opener(visit: Visit, item: str, key: str, phase: str, note: IncludedNote | None) -> Node:
+    """A button that edits a note of an item, or writes one."""
+    if refusal(visit.viewer, "items") or (note is not None and note.format == JSON):
         return None
-    cut = "too long to edit here: use fleet items note" if found is not None and found.size else ""
+    cut = "too long to edit here: use fleet items note" if note is not None and note.size else ""
     values = {
         "notes.0.itemId": item,
         "notes.0.key": key,
         "notes.0.role": phase,
-        "notes.0.body": "" if found is None or cut else found.body or "",
-        "notes.0.expectedModifiedAt": "" if found is None else found.modified_at,
+        "notes.0.body": "" if note is None or cut else note.body or "",
+        "notes.0.expectedModifiedAt": "" if note is None else note.modified_at,
     }
-    return opener("Write" if found is None else "Edit", "edit-note", values, cut)
+    return opener("Write" if note is None else "Edit", "edit-note", values, cut)
 
 
 def edge_button(visit: Visit, dependency: str, title: str) -> Node:
@@ -281,13 +281,13 @@ def dialogs(visit: Visit) -> Node:
 
 def _boxes(lines_of: Callable[[Box], int]) -> Iterator[Node]:
     """What a form asks of an item, by the table of fields."""
-    for one in FIELDS:
-        if (box := one.box) and (lines := lines_of(box)):
-            name = f"items.0.{one.name}"
+    for field in FIELDS:
+        if (box := field.box) and (lines := lines_of(box)):
+            name = f"items.0.{field.name}"
             yield (
                 choice_field(name, box.title, box.choices)
                 if box.choices
-                else text_field(name, box.title, lines=lines, required=box.required, most=one.most, hint=box.hint)
+                else text_field(name, box.title, lines=lines, required=box.required, most=field.most, hint=box.hint)
             )
 
 
@@ -312,15 +312,15 @@ def bulk_bar(visit: Visit) -> Node:
         change = Change(_ADVANCE, {"transitions": [{"trigger": trigger}]}, done, undo)
         return button(text, change, visit.project, each="transitions.itemId", **more)
 
-    found: Sequence[Node] = [
+    buttons: Sequence[Node] = [
         span(".number", id="chosen", role="status")["0 chosen"],
-        *(_priority_of_all(visit.project, one) for one in PRIORITIES),
+        *(_priority_of_all(visit.project, level) for level in PRIORITIES),
         move("Block", "block", "They are blocked."),
         move("Resume", "resume", "They go on."),
         move("Cancel items", "cancel", "They are cancelled.", kind="danger", confirm=confirm("cancel many")),
         htpy.button(type="button", data_unchoose=True)["Choose none"],
     ]
-    bar = toolbar("What to do with the chosen items", found)
+    bar = toolbar("What to do with the chosen items", buttons)
     return div(".bulk", id="bulk", hidden=True)[bar, div(".failed", role="alert")]
 
 

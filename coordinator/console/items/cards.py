@@ -68,12 +68,12 @@ async def cards(visit: Visit, items: Sequence[ItemRow], with_role: bool = False)
         with_role: whether they show the items' roles; columns of a board say it.
     """
     project, sees = visit.project, visit.viewer.sees_holders
-    ready = [one.id for one in items if one.resources and not one.holds and STATES[one.state] in _READY]
-    found: dict[str, Obstacle] = {}
+    ready = [item.id for item in items if item.resources and not item.holds and STATES[item.state] in _READY]
+    held: dict[str, Obstacle] = {}
     if ready:
-        found = await visit.read(read_obstacles, visit.reads.config.terms(project), ready)
+        held = await visit.read(read_obstacles, visit.reads.config.terms(project), ready)
     return [
-        Row(f"item:{dashed(item.id)}", _content(project, item, with_role, found.get(item.id, FREE).busy, sees), "entry")
+        Row(f"item:{dashed(item.id)}", _content(project, item, with_role, held.get(item.id, FREE).busy, sees), "entry")
         for item in items
     ]
 
@@ -119,8 +119,8 @@ def standing(project: str, item: ItemRow, sees: bool) -> list[Node]:
     if is_held(item):
         return [span(".entry-holder")[agent_link(project, item.holder) if sees else "an agent"], left(item.expires)]
     if STATES[item.state] == "abandoned":
-        told = left_by_agent(item.attempts, item.max_attempts or 0, "")
-        return [chip(told, "warning", f"{item.holder if sees else 'an agent'} has left it in the middle")]
+        reason = left_by_agent(item.attempts, item.max_attempts or 0, "")
+        return [chip(reason, "warning", f"{item.holder if sees else 'an agent'} has left it in the middle")]
     return []
 
 
@@ -131,24 +131,24 @@ def label(item: ItemRow) -> Node:
 
 def troubles(item: ItemRow) -> list[Node]:
     """What holds it back, and how often agents have failed with it."""
-    found: list[Node] = []
+    chips: list[Node] = []
     if item.quarantined:
-        found.append(chip("quarantined", "trouble", "too many attempts have failed, or one was hopeless"))
+        chips.append(chip("quarantined", "trouble", "too many attempts have failed, or one was hopeless"))
     elif item.held_until and STATES[item.state] == "waiting" and not item.blockers:
         title, said = ("its notBefore", "ready: ") if postponed(item) else ("its back-off", "in back-off: ")
-        found.append(span(".chip.warning", title=title)[said, left(item.held_until)])
+        chips.append(span(".chip.warning", title=title)[said, left(item.held_until)])
     if item.blockers:
-        found.append(chip(f"waits for {item.blockers}", "warning", "items that block it"))
+        chips.append(chip(f"waits for {item.blockers}", "warning", "items that block it"))
     if item.attempts:
         most = f" of {item.max_attempts}" if item.max_attempts else ""
-        found.append(chip(f"{item.attempts}{most} failed", "warning", "attempts of agents"))
+        chips.append(chip(f"{item.attempts}{most} failed", "warning", "attempts of agents"))
     if item.overdue:
-        found.append(span(".chip.trouble", title="its dueAt has passed")["overdue: ", ago(int(item.due_at))])
+        chips.append(span(".chip.trouble", title="its dueAt has passed")["overdue: ", ago(int(item.due_at))])
     if item.recurs:
-        found.append(chip("template", title="never offered: at its times items are made that repeat it"))
+        chips.append(chip("template", title="never offered: at its times items are made that repeat it"))
     if item.container:
-        found.append(chip("container", title="never offered: it is there for the items below it"))
-    return found
+        chips.append(chip("container", title="never offered: it is there for the items below it"))
+    return chips
 
 
 def _due_soon(item: ItemRow) -> Node:
@@ -164,5 +164,5 @@ def postponed(item: ItemRow) -> bool:
 def tags(listed: str | bool | None, most: int = _MOST_TAGS) -> list[Node]:
     """Some tags as chips, and how many there are besides."""
     names = listed.split(",") if isinstance(listed, str) and listed else []
-    shown: list[Node] = [span(".chip.tag")[plain(name)] for name in names[:most]]
-    return [*shown, htpy.span(".dim")[f"+{len(names) - most}"] if len(names) > most else None]
+    chips: list[Node] = [span(".chip.tag")[plain(name)] for name in names[:most]]
+    return [*chips, htpy.span(".dim")[f"+{len(names) - most}"] if len(names) > most else None]

@@ -30,8 +30,8 @@ from coordinator.units import clock, money
 
 async def obstacle_of(visit: Visit, item: ItemRow) -> Obstacle:
     """What keeps agents from an item. Raises ToolFailure as ``read_obstacles``."""
-    found = await visit.read(read_obstacles, visit.reads.config.terms(visit.project), [item.id])
-    return found.get(item.id, FREE)
+    obstacles = await visit.read(read_obstacles, visit.reads.config.terms(visit.project), [item.id])
+    return obstacles.get(item.id, FREE)
 
 
 def is_kept(item: ItemRow, obstacle: Obstacle) -> bool:
@@ -49,25 +49,25 @@ def uses(project: str, item: ItemRow, obstacle: Obstacle) -> Node:
 
 def _stopped(project: str, item: ItemRow, obstacle: Obstacle) -> Iterator[Node]:
     """Why nobody gets it, and the claim on it is to end."""
-    told = obstacle.spent
-    if not told or item.recurs:  # a template is offered to nobody anyway
+    over = obstacle.spent
+    if not over or item.recurs:  # a template is offered to nobody anyway
         return
     yield (
         chip("held back", "trouble", "no agent gets it")
         if is_kept(item, obstacle)
         else chip("stop", "trouble", "renewals of the claim tell its agent to finish or to release it")
     )
-    measure = MEASURES[told["measure"] - 1]
-    spent = f" is spent{' for today (UTC)' if told['day'] else ''}: {amount(measure, told['used'])}"
-    yield span[_whose(project, item, told), spent, f" of {amount(measure, told['limit'])}"]
+    measure = MEASURES[over["measure"] - 1]
+    spent = f" is spent{' for today (UTC)' if over['day'] else ''}: {amount(measure, over['used'])}"
+    yield span[_whose(project, item, over), spent, f" of {amount(measure, over['limit'])}"]
 
 
-def _whose(project: str, item: ItemRow, told: Mapping[str, Any]) -> Node:
-    if told["name"] == item.id:
+def _whose(project: str, item: ItemRow, budget: Mapping[str, Any]) -> Node:
+    if budget["name"] == item.id:
         return "its budget"
-    if told["of"] == "item":
-        return ["the budget of ", item_link(project, dashed(told["name"]), ""), " above it"]
-    return f"the budget of the {'agents ' if told['of'] == 'agent' else 'project '}{plain(told['name'])}"
+    if budget["of"] == "item":
+        return ["the budget of ", item_link(project, dashed(budget["name"]), ""), " above it"]
+    return f"the budget of the {'agents ' if budget['of'] == 'agent' else 'project '}{plain(budget['name'])}"
 
 
 def _resources(item: ItemRow, obstacle: Obstacle) -> Iterator[Node]:
@@ -97,12 +97,12 @@ def _usage(item: ItemRow) -> Iterator[Node]:
         ]  # fmt: skip
 
 
-def _sum(what: str, found: UsageSum) -> Node:
+def _sum(what: str, usage: UsageSum) -> Node:
     parts = [
-        money(found.cost_micro_usd) if found.cost_micro_usd else "",
-        f"{number(found.input_tokens)} tokens in" if found.input_tokens else "",
-        f"{number(found.cached_tokens)} of them cached" if found.cached_tokens else "",
-        f"{number(found.output_tokens)} out" if found.output_tokens else "",
-        f"{clock(found.wall_ms)} h" if found.wall_ms else "",
+        money(usage.cost_micro_usd) if usage.cost_micro_usd else "",
+        f"{number(usage.input_tokens)} tokens in" if usage.input_tokens else "",
+        f"{number(usage.cached_tokens)} of them cached" if usage.cached_tokens else "",
+        f"{number(usage.output_tokens)} out" if usage.output_tokens else "",
+        f"{clock(usage.wall_ms)} h" if usage.wall_ms else "",
     ]
     return span[span(".dim")[f"{what}: "], ", ".join(filter(None, parts))]

@@ -43,7 +43,7 @@ class FleetState(NamedTuple):
 
     def running(self, role: Role) -> list[tuple[Process, ProcessStatus]]:
         return [
-            (one, one.status) for one in self.processes.running if one.status is not None and one.status.role == role
+            (run, run.status) for run in self.processes.running if run.status is not None and run.status.role == role
         ]
 
     def is_silent(self, process: Process) -> bool:
@@ -72,11 +72,11 @@ async def held_conditions(visit: Visit) -> list[Holding]:
     async def read() -> list[Holding]:
         return list(holding(await asyncio.to_thread(visit.reads.samples)))
 
-    found = await visit.reads.shared("conditions", read, CONDITIONS_SECONDS)
+    known = await visit.reads.shared("conditions", read, CONDITIONS_SECONDS)
     viewer = visit.viewer
     if viewer.projects is None:
-        return found
-    return [one for one in found if viewer.sees(one.labels.get("project", "")) or _OF_PROJECTS.isdisjoint(one.labels)]
+        return known
+    return [one for one in known if viewer.sees(one.labels.get("project", "")) or _OF_PROJECTS.isdisjoint(one.labels)]
 
 
 class Flows(NamedTuple):
@@ -119,23 +119,23 @@ async def project_numbers(visit: Visit, day: bool) -> ProjectNumbers:
         return Flows(*(size or 0 for size in await asyncio.gather(*counts)))
 
     async def read() -> tuple[ProjectState, Samples, Flows | None, int, dict[Kind, int]]:
-        found: tuple[ProjectState, Samples, Flows | None, int, dict[Kind, int]] = await asyncio.gather(
+        reading: tuple[ProjectState, Samples, Flows | None, int, dict[Kind, int]] = await asyncio.gather(
             read_project_state(store, project, visit.reads.config),
             read_samples(store, project, *((RECENT_ROWS, DAY_ROWS) if day else (HOUR_ROWS, 1))),
             flows(),
             store.command("ZCARD", keys.step_queue.key(project)),
             count_waiting(store, project, viewer.caller, kinds=kinds),
         )
-        return found
+        return reading
 
-    numbers, fleet, found = await asyncio.gather(visit.reads.admitted(project, read), fleet_state(visit), held(visit))
-    return ProjectNumbers(*numbers, fleet, found, await _available(visit, numbers[0].ready, found))
+    numbers, fleet, budgets = await asyncio.gather(visit.reads.admitted(project, read), fleet_state(visit), held(visit))
+    return ProjectNumbers(*numbers, fleet, budgets, await _available(visit, numbers[0].ready, budgets))
 
 
-async def _available(visit: Visit, ready: int, found: Held) -> tuple[int, bool]:
-    if found.project is not None:
+async def _available(visit: Visit, ready: int, budgets: Held) -> tuple[int, bool]:
+    if budgets.project is not None:
         return 0, False
-    if not found.of("item"):
+    if not budgets.of("item"):
         return ready, False
     hits = await search(visit, Wanted(role="queue", state="available"))
     return sum(not row.spent for row in hits.rows), hits.more

@@ -44,7 +44,7 @@ def _list(which: str, size: str, entries: Sequence[Node], more: Node) -> Row:
     return Row(which, [head, ul[entries] if entries else div(".dim")[none], more], "short-list")
 
 
-def _claims(visit: Visit, which: str, found: Claims) -> Row:
+def _claims(visit: Visit, which: str, page: Claims) -> Row:
     project = visit.project
 
     def entry(row: ItemRow, time: Node) -> Node:
@@ -53,23 +53,23 @@ def _claims(visit: Visit, which: str, found: Claims) -> Row:
             span(".dim")[holder_link(visit, row.holder), " ", time],
         ]
 
-    entries = [entry(one.row, ago(one.sign) if which == "stalled" else left(one.row.expires)) for one in found.claims]
-    more = a(href=path_of("claims", project) + f"?list={which}")[f"all {number(found.total)}"]
-    return _list(which, number(found.total), entries, more if found.total > len(entries) else None)
+    entries = [entry(one.row, ago(one.sign) if which == "stalled" else left(one.row.expires)) for one in page.claims]
+    more = a(href=path_of("claims", project) + f"?list={which}")[f"all {number(page.total)}"]
+    return _list(which, number(page.total), entries, more if page.total > len(entries) else None)
 
 
 async def _contended(visit: Visit, fleet: FleetState) -> Row:
     """The items of this project that the processes name as the hottest."""
     project = visit.project
-    losers = {one.item.replace("-", ""): one.losers for one in fleet.processes.hot(_LISTED, project)}
+    losers = {hot.item.replace("-", ""): hot.losers for hot in fleet.processes.hot(_LISTED, project)}
     _, rows = await rows_by_ids(visit.reads.store, project, list(losers)) if losers else (0, [])
     entries = [
         li[
-            item_link(project, dashed(one.id), plain(one.title)),
+            item_link(project, dashed(row.id), plain(row.title)),
             span(".dim")[
-                item_id(dashed(one.id)), f" {number(n := round(losers[one.id]))} loser{'s' * (n != 1)} a minute"
+                item_id(dashed(row.id)), f" {number(n := round(losers[row.id]))} loser{'s' * (n != 1)} a minute"
             ],
         ]
-        for one in rows
+        for row in rows
     ]
     return _list("contended", number(len(entries)), entries, None)

@@ -68,7 +68,7 @@ class Held(NamedTuple):
     """Whether there is an item that is not held back, for any agent."""
 
     def of(self, kind: Literal["project", "agent", "item"]) -> list[Spent]:
-        return [one for one in self.spent if one.of == kind]
+        return [budget for budget in self.spent if budget.of == kind]
 
     @property
     def project(self) -> Spent | None:
@@ -116,13 +116,13 @@ async def spent_budgets(visit: Visit) -> tuple[tuple[Spent, ...], bool]:
 async def _held(visit: Visit) -> Held:
     reads, project = visit.reads, visit.project
     terms = reads.config.terms(project)
-    (spent, more), (counts, _), *found = await asyncio.gather(
+    (spent, more), (counts, _), *offers = await asyncio.gather(
         spent_budgets(visit),
         reads.admitted(project, lambda: count_held_back(reads.store, terms, project)),
         *(reads.tool(visit.viewer, project, "items", "get_next_item", {"role": role}) for role in _OFFERED),
     )
     named = {_REASONS[why]: count for why, count in counts.items()}
-    return Held(spent, more, named, any(one.recommendations for one in found))
+    return Held(spent, more, named, any(offer.recommendations for offer in offers))
 
 
 async def _spent(visit: Visit) -> tuple[tuple[Spent, ...], bool]:
@@ -133,17 +133,17 @@ async def _spent(visit: Visit) -> tuple[tuple[Spent, ...], bool]:
 async def _of_project(visit: Visit) -> list[Spent]:
     if (periods := project_budgets(visit)) is None:
         return []
-    found = await usage_report(visit, "day", 1)
-    return _of_periods("project", visit.project, periods, last_days(found, 1)[0][1], found.total)
+    report = await usage_report(visit, "day", 1)
+    return _of_periods("project", visit.project, periods, last_days(report, 1)[0][1], report.total)
 
 
 async def _of_agents(visit: Visit) -> list[Spent]:
     budgets, spent = visit.reads.config.budgets, list[Spent]()
     if budgets is None or not budgets.agents:
         return []
-    for one in (await usage_report(visit, "agent", MOST_AGENTS)).rows:
-        if one.name and (given := budget_of_agent(budgets, one.name)) is not None:
-            spent += _of_periods("agent", one.name, given[1], one.today, one.sum)
+    for agent in (await usage_report(visit, "agent", MOST_AGENTS)).rows:
+        if agent.name and (budget := budget_of_agent(budgets, agent.name)) is not None:
+            spent += _of_periods("agent", agent.name, budget[1], agent.today, agent.sum)
     return spent[:MOST]
 
 
@@ -152,8 +152,8 @@ def _of_periods(
 ) -> list[Spent]:
     """The budget of these two that is spent, that in all before that of today."""
     shares = (share_of(periods.total, total), False), (share_of(periods.day, today), True)
-    found = [Spent(of, name, share, day) for share, day in shares if share is not None and share.percent >= 100]
-    return found[:1]
+    over = [Spent(of, name, share, day) for share, day in shares if share is not None and share.percent >= 100]
+    return over[:1]
 
 
 async def _of_items(visit: Visit) -> tuple[list[Spent], bool]:
@@ -162,27 +162,27 @@ async def _of_items(visit: Visit) -> tuple[list[Spent], bool]:
     cursor, ids = await reads.admitted(project, lambda: reads.store.command("SSCAN", key, "0", "COUNT", MOST))
     if not ids:
         return [], False
-    first = sorted(one.decode() for one in ids)[:MOST]
+    first = sorted(item.decode() for item in ids)[:MOST]
     _, rows = await reads.admitted(project, lambda: rows_by_ids(reads.store, project, first))
-    found = list[Spent]()
+    over = list[Spent]()
     for row in rows:
         share = share_of(shown_limits(row.budget), stored_sum(row.usage, row.used_below))
         if share is not None and ROLE_NAMES[row.role] != "terminal":
-            found.append(Spent("item", row.id, share, False, row))
-    return found, len(ids) > MOST or cursor != b"0"
+            over.append(Spent("item", row.id, share, False, row))
+    return over, len(ids) > MOST or cursor != b"0"
 
 
-def whose(one: Spent) -> str:
+def whose(budget: Spent) -> str:
     """Whose budget it is, in words."""
-    if one.item is not None:
-        return f"the budget of \u201c{plain(one.item.title)}\u201d"
-    return "the budget of the project" if one.of == "project" else f"the budget of {plain(one.name)}"
+    if budget.item is not None:
+        return f"the budget of \u201c{plain(budget.item.title)}\u201d"
+    return "the budget of the project" if budget.of == "project" else f"the budget of {plain(budget.name)}"
 
 
-def raising(one: Spent) -> str:
+def raising(budget: Spent) -> str:
     """What raises the budget of a project or an agent."""
-    where = f"projects.{one.name}" if one.of == "project" else "agents"
-    return f"budgets.{where}.{'day' if one.today else 'total'}"
+    where = f"projects.{budget.name}" if budget.of == "project" else "agents"
+    return f"budgets.{where}.{'day' if budget.today else 'total'}"
 
 
 def counted(held: Held) -> str:

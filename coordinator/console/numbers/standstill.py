@@ -40,21 +40,21 @@ def standstill(
         queued_steps: steps of flows that wait for a worker.
         held: what keeps agents from items.
     """
-    reports = [one.status for one in processes if one.status is not None]
-    workers = [one for one in reports if one.role == "worker"]
-    fronts = [one for one in reports if one.role == "frontend"]
+    reports = [process.status for process in processes if process.status is not None]
+    workers = [report for report in reports if report.role == "worker"]
+    fronts = [report for report in reports if report.role == "frontend"]
     offered = state.ready + state.abandoned
     unseen_ms = state.now - state.agent_seen
     idle = not state.parked and unseen_ms > (BUSY_MS if state.claims else ABSENT_MS)
     if queued_steps and not workers:
         text = f"{queued_steps:,} steps of flows wait, and no worker runs."
         return Standstill("no workers", text, "fleet up --workers 1")
-    if "fleet" in drains or (fronts and all(one.drained for one in fronts)):
+    if "fleet" in drains or (fronts and all(front.drained for front in fronts)):
         return Standstill("drained", "The fleet takes no new work, as an operator has asked.", "fleet drain --end")
-    if queued_steps and all(one.paused for one in workers):
+    if queued_steps and all(worker.paused for worker in workers):
         text = f"All workers are drained or suspended, and {queued_steps:,} steps of flows wait."
         return Standstill("drained", text, "fleet drain --end")
-    shed = sum(rate for one in fronts for name, rate in one.shed_per_second.items() if name != _LEAST)
+    shed = sum(rate for front in fronts for name, rate in front.shed_per_second.items() if name != _LEAST)
     if shed:
         text = f"{shed:,.1f} calls a second are shed, because the fleet is overloaded."
         return Standstill("shed", text, "see System: add front-ends, or slow down callers")

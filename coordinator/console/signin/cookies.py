@@ -37,8 +37,8 @@ class Cookie:
     def read(self, head: Mapping[bytes, bytes], fleet: str) -> str:
         """Its value in the fleet with this id; empty: there is none."""
         wanted = self._name(head, fleet)
-        for one in head.get(b"cookie", b"").decode("latin-1").split(";"):
-            name, _, value = one.strip().partition("=")
+        for part in head.get(b"cookie", b"").decode("latin-1").split(";"):
+            name, _, value = part.strip().partition("=")
             if name == wanted:
                 return value
         return ""

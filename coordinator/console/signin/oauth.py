@@ -115,7 +115,7 @@ class OAuthClient:
         state, verifier, nonce = (secrets.token_urlsafe(32) for _ in range(3))
         ends = int((self._authenticator.now() + ATTEMPT_SECONDS) * 1000)
         attempt = _Attempt(state, verifier, nonce, after, metadata.issuer, ends)
-        asked = {
+        query = {
             "response_type": "code",
             "client_id": self._settings.client_id,
             "redirect_uri": self._redirect_uri,
@@ -124,13 +124,13 @@ class OAuthClient:
             "code_challenge_method": "S256",
         }
         if self._settings.scopes:
-            asked["scope"] = " ".join(self._settings.scopes)
+            query["scope"] = " ".join(self._settings.scopes)
         if _OPENID in self._settings.scopes:
-            asked["nonce"] = nonce
+            query["nonce"] = nonce
         if self._audience:
-            asked["resource"] = self._audience
+            query["resource"] = self._audience
         endpoint = metadata.authorization_endpoint
-        url = f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
+        url = f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
         text = await self._seals.seal(self._purpose(head), msgspec.msgpack.encode(attempt))
         return BegunSignIn(url, self._cookie.set(head, self._fleet, text, ATTEMPT_SECONDS))
 
@@ -203,25 +203,25 @@ class OAuthClient:
         issuer, now = self._issuer, time.monotonic()
         if self._metadata is not None and self._metadata[0] == issuer and now < self._metadata[1]:
             return self._metadata[2]
-        told = ""
+        reason = ""
         for url in _places(issuer):
             try:
-                found = msgspec.json.decode((await self._fetcher.get(url, JSON_TYPES)).body, type=_Metadata)
+                metadata = msgspec.json.decode((await self._fetcher.get(url, JSON_TYPES)).body, type=_Metadata)
             except FetchFailed as failed:
-                told = str(failed)
+                reason = str(failed)
                 continue
             except msgspec.MsgspecError:
-                told = "names no endpoints"
+                reason = "names no endpoints"
                 continue
-            if found.issuer != issuer:
+            if metadata.issuer != issuer:
                 raise Failed("the metadata are of another authorization server")
-            if not all(map(_URL.fullmatch, (found.authorization_endpoint, found.token_endpoint))):
+            if not all(map(_URL.fullmatch, (metadata.authorization_endpoint, metadata.token_endpoint))):
                 raise Failed("the metadata name malformed endpoints")
-            if issuer.startswith("https:") and not found.token_endpoint.startswith("https:"):
+            if issuer.startswith("https:") and not metadata.token_endpoint.startswith("https:"):
                 raise Failed("the metadata name a token endpoint without HTTPS")
-            self._metadata = issuer, now + METADATA_SECONDS, found
-            return found
-        raise Failed(f"the authorization server {told}", "The authorization server does not answer. Try again later.")
+            self._metadata = issuer, now + METADATA_SECONDS, metadata
+            return metadata
+        raise Failed(f"the authorization server {reason}", "The authorization server does not answer. Try again later.")
 
     @property
     def _issuer(self) -> str:

@@ -69,10 +69,10 @@ class SignIn:
             raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such page")
         if method != "POST":
             return self._page(viewer, "", "This address takes POST only.", 405, (b"allow", b"POST"))
-        given = _given(head.get(b"content-type"), await self._bodies.read(receive))
+        form = _given(head.get(b"content-type"), await self._bodies.read(receive))
         if path == OUT:
             return redirect(PATH, self._sessions.over(head))
-        return await self._by_token(head, given, viewer)
+        return await self._by_token(head, form, viewer)
 
     async def _shown(
         self, method: str, head: Mapping[bytes, bytes], query: Mapping[str, str], viewer: Viewer | None
@@ -114,14 +114,14 @@ class SignIn:
             return self._page(viewer, after, _NOT_HERE, 401, *over)
         return redirect(_below(after), cookie, *over)
 
-    async def _by_token(self, head: Mapping[bytes, bytes], given: _Form, viewer: Viewer | None) -> PageAnswer:
+    async def _by_token(self, head: Mapping[bytes, bytes], form: _Form, viewer: Viewer | None) -> PageAnswer:
         if self._lacks_https(head):
-            return self._page(viewer, given.next, _PLAIN_HTTP, 403)
-        token = given.token.strip()
+            return self._page(viewer, form.next, _PLAIN_HTTP, 403)
+        token = form.token.strip()
         cookie = await self._sessions.by_token(head, token) if _is_token(token) else None
         if cookie is None:
-            return self._page(viewer, given.next, _WRONG_TOKEN, 401)
-        return redirect(_below(given.next), cookie)
+            return self._page(viewer, form.next, _WRONG_TOKEN, 401)
+        return redirect(_below(form.next), cookie)
 
     def _lacks_https(self, head: Mapping[bytes, bytes]) -> bool:
         """Whether the visitor came over plain HTTP, where browsers would not keep the cookie.

@@ -48,8 +48,8 @@ async def _agents(visit: Visit) -> Rows:
     agents = await visit.read(list_agents, _list(visit), visit.query.get("agent", "").strip(), visit.offset)
     why = await held(visit)
     rows = [
-        Row(f"agent:{one.id}", list(_cells(visit, one, item, _used(visit, one, entry or "", agents.now), why)))
-        for one, item, entry in zip(agents.agents, agents.items, agents.used, strict=True)
+        Row(f"agent:{agent.id}", list(_cells(visit, agent, item, _used(visit, agent, entry or "", agents.now), why)))
+        for agent, item, entry in zip(agents.agents, agents.items, agents.used, strict=True)
     ]
     counts = f"{number(agents.known)} agents, {number(agents.holding)} live claims, {number(agents.waiting)} waiting"
     nothing = span(".chip.warning")[f"Nothing is offered: {why.words}"] if why.words and not why.offered else None
@@ -77,7 +77,7 @@ def _cells(visit: Visit, agent: Agent, item: ItemRow | Literal[False], used_now:
             span(".chip", title="kind of actor")[agent.kind],
             chip("verified", title="its identity was proved") if agent.verified else None,
             chip("drained", "warning", f"as {agent.drained}: it is to claim no more") if agent.drained else None,
-            *(chip(one, title="capability") for one in agent.capabilities),
+            *(chip(name, title="capability") for name in agent.capabilities),
             agent_drain_button(visit, agent.id, agent.drained),
         ),
         used_now,
@@ -110,7 +110,7 @@ def _why(agent: Agent, why: Held) -> str:
     """Why an agent gets nothing, as far as that does not depend on what it asks for."""
     if agent.drained:
         return "it is drained"
-    spent = why.project or next((one for one in why.of("agent") if one.name == agent.id), None)
+    spent = why.project or next((budget for budget in why.of("agent") if budget.name == agent.id), None)
     if spent is not None:
         return f"{whose(spent)} is spent: {spent.text}"
     return f"nothing is offered: {why.words}" if why.words and not why.offered else ""

@@ -48,9 +48,9 @@ def _kinds(visit: Visit) -> list[Kind]:
     return [kind for kind in KINDS if visit.viewer.reads(TOOLSET[kind]) and chosen in (None, "", kind)]
 
 
-def _shown(one: Waiting) -> str:
+def _shown(row: Waiting) -> str:
     """What the URL calls it."""
-    return f"gate:{one.detail.flow}:{one.id}" if isinstance(one.detail, WaitingGate) else f"{one.kind}:{one.id}"
+    return f"gate:{row.detail.flow}:{row.id}" if isinstance(row.detail, WaitingGate) else f"{row.kind}:{row.id}"
 
 
 async def _open(visit: Visit) -> Rows:
@@ -60,7 +60,7 @@ async def _open(visit: Visit) -> Rows:
     begins = {kind: after for kind in kinds if after}
     caller, decisions = visit.viewer.caller, visit.reads.decisions
     inbox = await visit.read(read_inbox, decisions, caller, kinds=kinds, after=begins, limit=_PAGE)
-    rows = [Row(f"{one.kind}:{one.id}", _line(visit, one)) for one in inbox.rows]
+    rows = [Row(f"{row.kind}:{row.id}", _line(visit, row)) for row in inbox.rows]
     return Rows([*rows, *(Row(f"more:{kind}", _more(visit, kind, inbox.next[kind])) for kind in inbox.next)])
 
 
@@ -82,22 +82,22 @@ def _line(visit: Visit, waiting: Waiting) -> Node:
     ]
 
 
-def _title(one: Waiting) -> str:
+def _title(row: Waiting) -> str:
     """What it is called: a gate by its flow and step, as many flows have steps of the same name."""
-    detail = one.detail
-    return f"{detail.flow_name}: {one.title}" if isinstance(detail, WaitingGate) else one.title
+    detail = row.detail
+    return f"{detail.flow_name}: {row.title}" if isinstance(detail, WaitingGate) else row.title
 
 
-def _told_apart(one: Waiting) -> str:
+def _told_apart(row: Waiting) -> str:
     """What it is about, by an id as other pages show it: many of one definition may wait."""
-    detail = one.detail
+    detail = row.detail
     if isinstance(detail, WaitingGate):
         return str(detail.flow)
-    return detail.workflow if isinstance(detail, OpenApproval) else short(one.id)
+    return detail.workflow if isinstance(detail, OpenApproval) else short(row.id)
 
 
-def _about(one: Waiting) -> str:
-    detail = one.detail
+def _about(row: Waiting) -> str:
+    detail = row.detail
     if isinstance(detail, SessionRow):
         text = f"{detail.workflow}, {detail.activity}"
     elif isinstance(detail, OpenApproval):
@@ -121,26 +121,26 @@ async def _budgets(visit: Visit) -> Rows:
     if not visit.viewer.reads("items") or visit.query.get("kind"):
         return Rows([])
     budgets, more = await spent_budgets(visit)
-    rows = [Row(f"budget:{one.of}:{one.name}", _budget(visit, one)) for one in budgets]
+    rows = [Row(f"budget:{budget.of}:{budget.name}", _budget(visit, budget)) for budget in budgets]
     if more:
         rows.append(Row("more:budgets", ["Of further items, see ", a(href=path_of("usage", visit.project))["Usage"]]))
     return Rows(rows)
 
 
-def _budget(visit: Visit, one: Spent) -> Node:
-    if one.item is None:
+def _budget(visit: Visit, budget: Spent) -> Node:
+    if budget.item is None:
         where = path_of("usage", visit.project)
         reload = code(data_copy=_RELOAD, tabindex="0")[_RELOAD]
-        act: Node = ["raise ", code[raising(one)], " in the settings, then ", reload]
+        act: Node = ["raise ", code[raising(budget)], " in the settings, then ", reload]
     else:
-        item = dashed(one.name)
+        item = dashed(budget.name)
         where = path_of("item", visit.project, item)
-        opener = budget_opener(visit, item, shown_limits(one.item.budget))
+        opener = budget_opener(visit, item, shown_limits(budget.item.budget))
         act = None if refusal(visit.viewer, "items") else opener
     return [
-        a(href=where)[sentence(f"{whose(one)} is spent").removesuffix(".")],
+        a(href=where)[sentence(f"{whose(budget)} is spent").removesuffix(".")],
         chip("budget spent", "trouble", "no agent gets what is under it"),
-        span(".dim")[one.text],
+        span(".dim")[budget.text],
         act,
     ]
 
@@ -206,12 +206,12 @@ async def _gate(visit: Visit, id: str) -> tuple[str, Node]:
 
 
 async def _checkpoint(visit: Visit, id: str) -> tuple[str, Node]:
-    one: SeenSession = await visit.tool("sessions", "read_session", {"session_id": id})
-    title = f"{plain(one.title or one.row.workflow)}: checkpoint"
-    if one.row.checkpoint:
-        return title, list(asks.checkpoint(visit, one))
-    link = p[a(href=path_of("session", visit.project, one.row.id))["its session"]]
-    return title, [asks.last_answer(one), link]
+    seen: SeenSession = await visit.tool("sessions", "read_session", {"session_id": id})
+    title = f"{plain(seen.title or seen.row.workflow)}: checkpoint"
+    if seen.row.checkpoint:
+        return title, list(asks.checkpoint(visit, seen))
+    link = p[a(href=path_of("session", visit.project, seen.row.id))["its session"]]
+    return title, [asks.last_answer(seen), link]
 
 
 async def _question(visit: Visit, id: str) -> tuple[str, Node]:
@@ -239,7 +239,7 @@ async def _answers(visit: Visit) -> Rows:
         return Rows([])
     caller, decisions, after = visit.viewer.caller, visit.reads.decisions, visit.query.get("before", "")
     history = await visit.read(read_history, decisions, caller, kinds=kinds, after=after, limit=_PAGE)
-    rows = [Row(f"{one.kind}:{one.position}", list(_past(visit, one))) for one in history.rows]
+    rows = [Row(f"{row.kind}:{row.position}", list(_past(visit, row))) for row in history.rows]
     more = [a(href=visit.url(before=history.next))["earlier answers"]]
     return Rows([*rows, Row("more:answered", more)] if history.next else rows)
 

@@ -179,7 +179,7 @@ def _field(visit: Visit, name: str, title: str, **attributes: str | bool) -> Nod
 def _choice(visit: Visit, name: str, title: str, values: tuple[str, ...]) -> Node:
     chosen = visit.query.get(name)
     names = {"terminal": "done"}
-    options = [option(value=one, selected=one == chosen)[names.get(one, one)] for one in values]
+    options = [option(value=value, selected=value == chosen)[names.get(value, value)] for value in values]
     return label[span[title], select(name=name)[option(value="")["any"], options]]
 
 

@@ -68,24 +68,24 @@ _NONE = {
 
 
 def _list(visit: Visit) -> str:
-    given = visit.query.get("list", "")
-    return given if given in _LISTS else "held"
+    name = visit.query.get("list", "")
+    return name if name in _LISTS else "held"
 
 
 async def _rows(visit: Visit) -> Rows:
     which = _list(visit)
     if which in get_args(ClaimList):
-        found = await visit.read(read_claims, cast(ClaimList, which), visit.offset)
-        shown = [Row(f"item:{dashed(one.row.id)}", list(_claim(visit, one))) for one in found.claims]
-        total, more = found.total, found.looked < found.live
+        page = await visit.read(read_claims, cast(ClaimList, which), visit.offset)
+        rows = [Row(f"item:{dashed(claim.row.id)}", list(_claim(visit, claim))) for claim in page.claims]
+        total, more = page.total, page.looked < page.live
     else:
         held = await visit.read(read_held_back, cast(HeldBackList, which), visit.offset)
-        shown = [
-            Row(f"item:{dashed(one.id)}", list(_held_back(visit.project, which, one, time)))
-            for one, time in zip(held.rows, held.times, strict=True)
+        rows = [
+            Row(f"item:{dashed(row.id)}", list(_held_back(visit.project, which, row, time)))
+            for row, time in zip(held.rows, held.times, strict=True)
         ]
         total, more = held.total, False
-    return Rows(shown, total, visit.offset, more, [f"{number(total, more)} ", pager(visit, len(shown), total, more)])
+    return Rows(rows, total, visit.offset, more, [f"{number(total, more)} ", pager(visit, len(rows), total, more)])
 
 
 def _item(project: str, item: ItemRow) -> Iterator[Node]:
@@ -96,7 +96,7 @@ def _item(project: str, item: ItemRow) -> Iterator[Node]:
             role(ROLE_NAMES[item.role]),
             menu_opener(project, dashed(item.id), item.title),
         ),
-        div(".facts")[found] if (found := of_card(item, "")) else None,
+        div(".facts")[card] if (card := of_card(item, "")) else None,
     ]
 
 
@@ -119,8 +119,8 @@ def _held_back(project: str, which: str, item: ItemRow, time: int) -> Iterator[N
     yield cell("failed attempts", ".number")[f"{item.attempts}{most}"]
     yield cell("blockers", ".number")[number(item.blockers)]
     overdue = which in ("due", "overdue") and item.overdue
-    shown = ago(time) if overdue or which not in _AHEAD else left(time)
-    yield cell(_AHEAD.get(which, "since"))[shown, [" ", chip("overdue", "warning")] if overdue else None]
+    words = ago(time) if overdue or which not in _AHEAD else left(time)
+    yield cell(_AHEAD.get(which, "since"))[words, [" ", chip("overdue", "warning")] if overdue else None]
 
 
 async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:

@@ -44,19 +44,19 @@ def _pages(navigation: _Navigation, visit: Visit, text: str) -> Iterator[Row]:
                 if view.of_project
                 else f"{path_of(view.name)}?project={visit.project}"
             )
-            shown: Node = [a(href=path)[icon(view.name), view.title], " ", span(".dim")[f"g {key}"]]
-            yield Row(f"page:{view.name}", shown)
+            link: Node = [a(href=path)[icon(view.name), view.title], " ", span(".dim")[f"g {key}"]]
+            yield Row(f"page:{view.name}", link)
 
 
 async def _item(visit: Visit, text: str) -> list[Row]:
     """The item whose id begins with a text."""
     try:
-        found = await visit.tool("items", "query_items", {"operation": "get", "id": text})
+        item = await visit.tool("items", "query_items", {"operation": "get", "id": text})
     except ToolFailure as failure:
         if failure.kind != "permanent":
             raise
         return []
-    return [_row(visit, found.id, found.title, found.role)]
+    return [_row(visit, item.id, item.title, item.role)]
 
 
 async def _items(visit: Visit, text: str) -> list[Row]:
@@ -64,7 +64,7 @@ async def _items(visit: Visit, text: str) -> list[Row]:
     if len(text) < LEAST_LETTERS:
         return []
     hits = await search(visit, Wanted(text=text), MOST)
-    return [_row(visit, dashed(one.id), one.title, ROLE_NAMES[one.role]) for one in hits.rows]
+    return [_row(visit, dashed(row.id), row.title, ROLE_NAMES[row.role]) for row in hits.rows]
 
 
 def _row(visit: Visit, id: str, title: str, of_role: str) -> Row:
@@ -93,5 +93,5 @@ async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
 
 def view(navigation: _Navigation) -> View:
     """The page, given those that it finds."""
-    found = Region(partial(_found, navigation), ("items",), htpy.li, personal=True)
-    return View("find", "Find", _body, {"found": found}, query=("text",))
+    region = Region(partial(_found, navigation), ("items",), htpy.li, personal=True)
+    return View("find", "Find", _body, {"found": region}, query=("text",))

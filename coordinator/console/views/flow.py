@@ -66,11 +66,11 @@ class _Shown(NamedTuple):
 
 async def _shown(visit: Visit) -> _Shown:
     async def make() -> _Shown:
-        found = await visit.read(read_progress, visit.viewer.caller, flow_id(visit.id))
-        if found is None:
+        progress = await visit.read(read_progress, visit.viewer.caller, flow_id(visit.id))
+        if progress is None:
             raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such workflow")
-        edges = edges_of(found.spec.flow)
-        return _Shown(found, edges, await visit.layouts.drawn(structure(len(found.spec.flow), edges)))
+        edges = edges_of(progress.spec.flow)
+        return _Shown(progress, edges, await visit.layouts.drawn(structure(len(progress.spec.flow), edges)))
 
     return await visit.reads.shared(("flow", visit.project, visit.id, visit.viewer.caller, visit.at), make)
 
@@ -224,7 +224,7 @@ async def _state(visit: Visit) -> Rows:
 async def _actions(visit: Visit) -> Rows:
     progress = (await _shown(visit)).progress
     again = sum(step.status in ("failed", "cancelled") for step in progress.steps.values())
-    return Rows([Row(f"action:{name}", one) for name, one in flow_buttons(visit, progress.row, again)])
+    return Rows([Row(f"action:{name}", button) for name, button in flow_buttons(visit, progress.row, again)])
 
 
 async def _events(visit: Visit) -> Rows:

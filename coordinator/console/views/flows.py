@@ -44,11 +44,11 @@ def flow_waits(gates: Sequence[WaitingGate]) -> Node:
     if not gates:
         return None
     first, more = gates[0], len(gates) - 1
-    told = f"waits for {plain(first.name)}, step {first.place} of {first.steps}" + (
+    text = f"waits for {plain(first.name)}, step {first.place} of {first.steps}" + (
         f", and {more} more" if more else ""
     )
     return span(".role.review", title=f"for the role {plain(first.role)}" if first.role else "for a person")[
-        icon("gate"), told, " since ", ago(first.since)
+        icon("gate"), text, " since ", ago(first.since)
     ]
 
 
@@ -73,17 +73,17 @@ async def _page(visit: Visit) -> _Page:
 
     async def waiting() -> _Page:
         rows, gates, following = await flows_at_gates(store, project, viewer.caller, after=before, limit=PAGE)
-        shown = [row for row in rows if creator in ("", row.creator) and name.lower() in row.name.lower()]
-        return _Page(shown, gates, None, following)
+        matching = [row for row in rows if creator in ("", row.creator) and name.lower() in row.name.lower()]
+        return _Page(matching, gates, None, following)
 
     async def listed() -> _Page:
         wanted = status if status in WORKFLOW_STATUSES else None
-        found = await list_visible(
+        page = await list_visible(
             store, project, viewer.caller,
             creator=creator, status=wanted, name=name, before=flow_id(before), limit=PAGE,
         )  # fmt: skip
-        gates = await gates_of(store, project, viewer.caller, found.rows)
-        return _Page(found.rows, gates, found.total, str(found.before or ""))
+        gates = await gates_of(store, project, viewer.caller, page.rows)
+        return _Page(page.rows, gates, page.total, str(page.before or ""))
 
     async def make() -> _Page:
         return await visit.reads.admitted(project, waiting if status == WAITS else listed)
@@ -94,9 +94,9 @@ async def _page(visit: Visit) -> _Page:
 
 
 async def _flows(visit: Visit) -> Rows:
-    found = await _page(visit)
-    rows = [Row(f"flow:{row.id}", _cells(visit, row, found.gates.get(row.id, ()))) for row in found.rows]
-    return Rows(rows, head=_shown(visit, found))
+    page = await _page(visit)
+    rows = [Row(f"flow:{row.id}", _cells(visit, row, page.gates.get(row.id, ()))) for row in page.rows]
+    return Rows(rows, head=_shown(visit, page))
 
 
 def _cells(visit: Visit, row: FlowRow, gates: Sequence[WaitingGate]) -> Node:
@@ -145,11 +145,11 @@ def _shown(visit: Visit, page: _Page) -> Node:
     """How many of how many there are, and the way to the others; nothing if there are none."""
     if not page.total and not page.rows and not visit.query.get("before"):
         return None
-    told = f"{number(len(page.rows))} shown"
+    summary = f"{number(len(page.rows))} shown"
     if page.total is not None and not visit.query.get("before"):
-        told = f"first {number(len(page.rows))} of {number(page.total)}"
+        summary = f"first {number(len(page.rows))} of {number(page.total)}"
     return [
-        told,
+        summary,
         [" \N{MIDDLE DOT} ", a(href=visit.url(before=None))["newest"]] if visit.query.get("before") else None,
         [" \N{MIDDLE DOT} ", a(rel="next", href=visit.url(before=page.next))["older"]] if page.next else None,
     ]

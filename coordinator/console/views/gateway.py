@@ -37,7 +37,7 @@ async def _instances(visit: Visit) -> Rows:
             count_instances(store, project),
         ),
     )
-    rows = [Row(f"instance:{one.id}", list(_cells(visit, one))) for one in page.rows]
+    rows = [Row(f"instance:{row.id}", list(_cells(visit, row))) for row in page.rows]
     heading = [f"{number(len(rows))} shown of {number(total)} instances"]
     if any(filters.values()):
         heading = [f"{number(len(rows))} shown" + (", perhaps more further on" if page.next else "")]
@@ -46,25 +46,25 @@ async def _instances(visit: Visit) -> Rows:
     return Rows(rows, total, head=[span(".dim")[heading], newest, earlier])
 
 
-def _cells(visit: Visit, one: InstanceRow) -> Iterator[Node]:
-    yield cell("instance")[a(href=path_of("instance", visit.project, one.id))[one.id]]
-    yield cell("workflow")[a(href=visit.url(definition=one.definition, after=None))[plain(one.definition)]]
+def _cells(visit: Visit, row: InstanceRow) -> Iterator[Node]:
+    yield cell("instance")[a(href=path_of("instance", visit.project, row.id))[row.id]]
+    yield cell("workflow")[a(href=visit.url(definition=row.definition, after=None))[plain(row.definition)]]
     yield cell("state")[
-        a(href=visit.url(state=one.state, after=None))[plain(one.state)],
+        a(href=visit.url(state=row.state, after=None))[plain(row.state)],
         " ",
-        chip(one.outcome, "trouble" if one.outcome == "failure" else "") if one.outcome else None,
+        chip(row.outcome, "trouble" if row.outcome == "failure" else "") if row.outcome else None,
     ]
     waits: Node = None
-    if one.approvals:
-        waits = a(href=path_of("approvals", visit.project) + f"?show=approval:{one.approvals[0]}")["an approval"]
-    elif one.operation:
-        waits = [plain(one.transition) or "what follows", " since ", ago(one.since)]
+    if row.approvals:
+        waits = a(href=path_of("approvals", visit.project) + f"?show=approval:{row.approvals[0]}")["an approval"]
+    elif row.operation:
+        waits = [plain(row.transition) or "what follows", " since ", ago(row.since)]
     yield cell("waits for")[waits]
-    yield cell("version", ".number")[number(one.version)]
-    yield cell("by")[plain(one.creator)]
-    yield cell("started")[ago(one.started_at)]
-    yield cell("changed")[ago(one.changed_at)]
-    yield cell("time left")[left(one.deadline) if one.deadline and one.status == "r" else None]
+    yield cell("version", ".number")[number(row.version)]
+    yield cell("by")[plain(row.creator)]
+    yield cell("started")[ago(row.started_at)]
+    yield cell("changed")[ago(row.changed_at)]
+    yield cell("time left")[left(row.deadline) if row.deadline and row.status == "r" else None]
 
 
 _MOST_REASONS = 20
@@ -76,23 +76,23 @@ _COLUMNS = ("instance", "workflow", "state", "waits for", "version", "by", "star
 async def _connections(visit: Visit) -> Rows:
     uses = (await fleet_state(visit)).processes.uses()
     left_out = visit.reads.left_out
-    return Rows([Row(f"connection:{one.name}", list(_connection(one, left_out.get(one.name, ())))) for one in uses])
+    return Rows([Row(f"connection:{use.name}", list(_connection(use, left_out.get(use.name, ())))) for use in uses])
 
 
-def _connection(one: ConnectionState, left_out: Sequence[LeftOut]) -> Iterator[Node]:
-    yield cell("connection")[code[one.name], " ", span(".dim")[one.kind]]
-    bad = one.state == "failing" or bool(one.unset)
-    yield cell("state")[chip(one.state, "trouble" if bad else "")]
+def _connection(use: ConnectionState, left_out: Sequence[LeftOut]) -> Iterator[Node]:
+    yield cell("connection")[code[use.name], " ", span(".dim")[use.kind]]
+    bad = use.state == "failing" or bool(use.unset)
+    yield cell("state")[chip(use.state, "trouble" if bad else "")]
     yield cell("why")[
-        plain("; ".join([*([one.reason] if one.reason else []), *one.lacking])),
+        plain("; ".join([*([use.reason] if use.reason else []), *use.lacking])),
         _tools_left_out(left_out) if left_out else None,
     ]
-    yield cell("since")[ago(one.since) if one.worker else None]
-    yield cell("last used")[[ago(one.at), " by ", code[plain(one.worker)]] if one.worker else None]
+    yield cell("since")[ago(use.since) if use.worker else None]
+    yield cell("last used")[[ago(use.at), " by ", code[plain(use.worker)]] if use.worker else None]
 
 
 def _tools_left_out(tools: Sequence[LeftOut]) -> Node:
-    reasons = [f"{one.tool}: {one.reason}" for one in tools[:_MOST_REASONS]]
+    reasons = [f"{tool.tool}: {tool.reason}" for tool in tools[:_MOST_REASONS]]
     if len(tools) > _MOST_REASONS:
         reasons.append(f"and {number(len(tools) - _MOST_REASONS)} more: fleet gateway tools --left-out")
     return details[summary[f"{number(len(tools))} tools left out"], ul[[li[plain(reason)] for reason in reasons]]]

@@ -40,48 +40,48 @@ async def _read(visit: Visit) -> tuple[Snapshot, list[AnswerChoice]]:
             visit.project, lambda: visit.reads.decisions.instance(visit.project, visit.id, who)
         )
 
-    found = await visit.reads.shared(("instance", visit.project, visit.id, visit.viewer.caller, visit.at), make)
-    if found is None:
+    view = await visit.reads.shared(("instance", visit.project, visit.id, visit.viewer.caller, visit.at), make)
+    if view is None:
         raise ToolFailure("RESOURCE_NOT_FOUND", f"There is no instance {visit.id[:80]} in this project (any more).")
-    return found
+    return view
 
 
 async def _entries(visit: Visit, start: str = "") -> OwnEntries:
-    reads, project, one = visit.reads, visit.project, visit.id
+    reads, project, instance = visit.reads, visit.project, visit.id
     return await reads.shared(
-        ("entries", project, one, start, visit.at),
-        lambda: reads.admitted(project, lambda: reads.decisions.entries(project, one, start, _SHOWN)),
+        ("entries", project, instance, start, visit.at),
+        lambda: reads.admitted(project, lambda: reads.decisions.entries(project, instance, start, _SHOWN)),
     )
 
 
 async def _head(visit: Visit) -> Rows:
     view, _ = await _read(visit)
-    one, workflow = view.instance, view.workflow
-    state = workflow.states[one.state]
+    run, workflow = view.instance, view.workflow
+    state = workflow.states[run.state]
     content = [
         asks.facts(
-            ("workflow", [plain(workflow.title or one.definition), " ", code[plain(one.definition)]]),
-            ("state", [span(".state")[plain(one.state)], f", version {one.version} ", _outcome(one.outcome)]),
+            ("workflow", [plain(workflow.title or run.definition), " ", code[plain(run.definition)]]),
+            ("state", [span(".state")[plain(run.state)], f", version {run.version} ", _outcome(run.outcome)]),
             ("goal", plain(state.goal or state.description)),
             ("guidance", plain(state.guidance)),
-            ("started by", [plain(one.creator), ", ", ago(one.started_at)]),
-            ("in progress", [plain(one.transition), " since ", ago(one.since)] if one.operation else None),
-            ("time left", left(one.deadline) if one.deadline and not one.ended else None),
-            ("last failure", _failure(one)),
+            ("started by", [plain(run.creator), ", ", ago(run.started_at)]),
+            ("in progress", [plain(run.transition), " since ", ago(run.since)] if run.operation else None),
+            ("time left", left(run.deadline) if run.deadline and not run.ended else None),
+            ("last failure", _failure(run)),
         ),
-        asks.value("Context", _decode(one.context)),
-        asks.value("Input", _decode(one.input)),
-        asks.evidence([evidence_of(text) for text in one.last_evidence]),
+        asks.value("Context", _decode(run.context)),
+        asks.value("Input", _decode(run.input)),
+        asks.evidence([evidence_of(text) for text in run.last_evidence]),
     ]  # fmt: skip
     return Rows([Row(f"instance:{visit.id}", content)])
 
 
-def _failure(one: Instance) -> Node:
-    if not one.failure:
+def _failure(instance: Instance) -> Node:
+    if not instance.failure:
         return None
-    problem = _decode(one.failure)
+    problem = _decode(instance.failure)
     where = f" in {plain(str(problem.get('transition')))}, "
-    return [span(".refused")[plain(str(problem.get("message")))], where, ago(one.failed_at)]
+    return [span(".refused")[plain(str(problem.get("message")))], where, ago(instance.failed_at)]
 
 
 def _outcome(outcome: str) -> Node:
@@ -91,7 +91,7 @@ def _outcome(outcome: str) -> Node:
 async def _people(visit: Visit) -> Rows:
     """What waits for people, and the transitions that they may take."""
     view, answers = await _read(visit)
-    one = view.instance
+    instance = view.instance
     rows = [
         Row(
             f"approval:{approval.id}",
@@ -101,9 +101,9 @@ async def _people(visit: Visit) -> Rows:
                 ago(approval.asked_at),
             ],
         )
-        for approval in one.approvals
+        for approval in instance.approvals
     ]
-    forms = None if one.ended else asks.answers(visit, visit.id, one.version, answers)
+    forms = None if instance.ended else asks.answers(visit, visit.id, instance.version, answers)
     content = [part for part in (await _moved(visit), forms) if part is not None]
     return Rows([*rows, Row("answers", content)] if content else rows)
 
@@ -154,18 +154,18 @@ def _state(name: str, state: State, where: str) -> Iterator[Node]:
         yield chip("end: " + (state.outcome or "success"), "trouble" if state.outcome == "failure" else "")
     yield span(".dim")[plain(state.description or state.goal)]
     if state.transitions:
-        yield ul[(li[_way(key, one)] for key, one in state.transitions.items())]
+        yield ul[(li[_way(key, transition)] for key, transition in state.transitions.items())]
 
 
-def _way(name: str, one: Transition) -> Node:
-    leads = " or ".join(dict.fromkeys(targets(one)))
-    return [plain(one.title or name), span(".dim")[f" ({one.actor}) to "], plain(leads)]
+def _way(name: str, transition: Transition) -> Node:
+    leads = " or ".join(dict.fromkeys(targets(transition)))
+    return [plain(transition.title or name), span(".dim")[f" ({transition.actor}) to "], plain(leads)]
 
 
 async def _audit(visit: Visit) -> Rows:
     start = visit.query.get("before", "")
     page = await _entries(visit, start)
-    rows = [Row(f"entry:{one.position}", list(_entry(one))) for one in page.rows]
+    rows = [Row(f"entry:{entry.position}", list(_entry(entry))) for entry in page.rows]
     if page.next:
         rows.append(Row("more:audit", a(href=visit.url(before=page.next))["earlier entries"]))
     if page.begins:
@@ -178,11 +178,11 @@ async def _audit(visit: Visit) -> Rows:
     return Rows(rows, head=[span(".dim")[summary], a(href=visit.url(before=None))["the last ones"] if start else None])
 
 
-def _entry(one: AuditEntry) -> Iterator[Node]:
-    yield span[ago(instant(one.at, "at"))]
-    yield span(".state")[plain(one.type)]
-    yield span[plain(one.actor)]
-    payload = msgspec.json.encode(one.payload).decode()
+def _entry(entry: AuditEntry) -> Iterator[Node]:
+    yield span[ago(instant(entry.at, "at"))]
+    yield span(".state")[plain(entry.type)]
+    yield span[plain(entry.actor)]
+    payload = msgspec.json.encode(entry.payload).decode()
     if payload not in ("{}", "null"):
         yield details[summary["details"], htpy.pre(".value", tabindex="0")[plain(payload[: asks.MOST_SHOWN])]]
 

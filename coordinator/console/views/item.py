@@ -91,7 +91,7 @@ async def _head(visit: Visit) -> Rows:
     path, obstacle = context.item.ancestors or [], await obstacle_of(visit, item)
     content = [
         nav(".path", aria_label="Ancestors")[
-            [[item_link(project, one.id, plain(one.title)), span(".dim")[" / "]] for one in path], span(".dim")["this"]
+            [[item_link(project, top.id, plain(top.title)), span(".dim")[" / "]] for top in path], span(".dim")["this"]
         ],
         h1(".title")[plain(item.title)],
         div(".facts")[
@@ -99,7 +99,7 @@ async def _head(visit: Visit) -> Rows:
             role(ROLE_NAMES[item.role]),
             label(item),
             priority(item.priority),
-            *(_fact(one, value) for one in FACTS if (value := getattr(item, one.attribute))),
+            *(_fact(field, value) for field in FACTS if (value := getattr(item, field.attribute))),
             *troubles(item),
             span(".dim")["in this role since ", ago(item.role_changed)],
             span(".dim")["created ", ago(item.created)],
@@ -114,10 +114,10 @@ async def _head(visit: Visit) -> Rows:
     return Rows([Row(f"item:{context.item.id}", content, "item-head")], again=again(now, items))
 
 
-def _fact(one: Field, value: str | int) -> Node:
-    if one.name in _FACTS:
-        return _FACTS[one.name](str(value))
-    return span[plain(f"{one.fact} {value}")]
+def _fact(field: Field, value: str | int) -> Node:
+    if field.name in _FACTS:
+        return _FACTS[field.name](str(value))
+    return span[plain(f"{field.fact} {value}")]
 
 
 def _claim(project: str, item: ItemRow, verified: bool) -> Node:
@@ -173,8 +173,8 @@ def _gate(project: str, gate: GateStatus, kept: bool) -> Node:
         [
             "waits for ",
             [
-                [item_link(project, one.from_item_id, ""), f" to be in {_word(one.required_role)} "]
-                for one in waits[:10]
+                [item_link(project, wait.from_item_id, ""), f" to be in {_word(wait.required_role)} "]
+                for wait in waits[:10]
             ],
             f"and {len(waits) - 9} more" if len(waits) > 9 else None,
         ]
@@ -192,11 +192,11 @@ def _attempts(context: ItemContextResult) -> Node:
         htpy.ul[
             (
                 htpy.li[
-                    plain(one.claimed_by), " ", ago(instant(one.until, "until")), ": ", one.ended.replace("_", " "),
-                    f", {one.reason.replace('_', ' ')}" if one.reason else None,
-                    [": ", plain(one.detail)] if one.detail else None,
+                    plain(old.claimed_by), " ", ago(instant(old.until, "until")), ": ", old.ended.replace("_", " "),
+                    f", {old.reason.replace('_', ' ')}" if old.reason else None,
+                    [": ", plain(old.detail)] if old.detail else None,
                 ]
-                for one in attempts.last
+                for old in attempts.last
             )
         ],
     ]  # fmt: skip
@@ -281,18 +281,18 @@ async def _sessions(visit: Visit) -> Rows:
     sessions = await visit.read(sessions_of_item, await _inner(visit))
     return Rows([
         Row(
-            f"session:{one.id}",
+            f"session:{session.id}",
             [
-                a(href=path_of("session", visit.project, one.id))[plain(one.workflow)],
-                span[plain(one.activity)],
-                chip("waits for an answer", "warning") if one.checkpoint else None,
-                chip("completed") if one.completed else None,
-                plain(one.agent),
-                ago(one.changed_at),
+                a(href=path_of("session", visit.project, session.id))[plain(session.workflow)],
+                span[plain(session.activity)],
+                chip("waits for an answer", "warning") if session.checkpoint else None,
+                chip("completed") if session.completed else None,
+                plain(session.agent),
+                ago(session.changed_at),
             ],
             "line",
         )
-        for one in sessions
+        for session in sessions
     ])  # fmt: skip
 
 

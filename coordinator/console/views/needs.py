@@ -21,8 +21,8 @@ async def _count(visit: Visit) -> Rows:
     kinds = [kind for kind in KINDS if visit.viewer.reads(TOOLSET[kind])]
     counts = await visit.read(count_waiting, visit.viewer.caller, kinds=kinds)
     count = sum(counts.values())
-    shown: Node = [span(".unseen")["needs you: "], number(count)]
-    return Rows([Row("needs", shown)] if count else [])
+    badge: Node = [span(".unseen")["needs you: "], number(count)]
+    return Rows([Row("needs", badge)] if count else [])
 
 
 def element(visit: Visit, rendered: Rendered) -> Node:

@@ -57,10 +57,10 @@ def _why(numbers: ProjectNumbers) -> Row:
 def _health(fleet: FleetState) -> Node:
     fronts, workers = fleet.running("frontend"), fleet.running("worker")
     statuses: list[ProcessStatus] = [status for _, status in (*fronts, *workers)]
-    shed = sum(sum(one.shed_per_second.values()) for one in statuses)
-    lag = max((one.lag_ms for one in statuses), default=0)
+    shed = sum(sum(status.shed_per_second.values()) for status in statuses)
+    lag = max((status.lag_ms for status in statuses), default=0)
     silent = sum(map(fleet.is_silent, fleet.processes.running))
-    drained = sum(bool(one.drained or one.paused) for one in statuses)
+    drained = sum(bool(status.drained or status.paused) for status in statuses)
     return _joined(
         [
             _counted(len(fronts), "front-end"),
@@ -83,15 +83,15 @@ def _roles(visit: Visit, numbers: ProjectNumbers, day: bool) -> Iterator[Row]:
     over = _SPANS["day" if day else "hour"]
     for name in _SHOWN:
         count = numbers.state.roles[ROLE_NAMES.index(name)]
-        values = ends([None if one is None else getattr(one, name) for one in rows])
+        values = ends([None if row is None else getattr(row, name) for row in rows])
         values[-1] = count
         board = path_of("board", visit.project) + f"?role={name}"
         yield _tile(name, board, role(name), number(count), sparkline(values, f"{ROLES[name]} in the {over}"))
-    done = _per_minute([None if one is None else one.done for one in rows], DAY_STEP if day else HOUR_STEP)
+    done = _per_minute([None if row is None else row.done for row in rows], DAY_STEP if day else HOUR_STEP)
     recent: Sequence[Sample | None] = rows[-RECENT_ROWS:]
     if day:
         recent = filled(samples.hour, now, HOUR_STEP, RECENT_ROWS)
-    rate = sum(max(one.done, 0) for one in recent if one is not None) / 5
+    rate = sum(max(row.done, 0) for row in recent if row is not None) / 5
     yield _tile(
         "rate", path_of("board", visit.project) + "?role=terminal", "done per minute", f"{rate:,.4g}",
         sparkline(done, f"items done per minute in the {over}"), "in the last 5 minutes",
@@ -100,7 +100,7 @@ def _roles(visit: Visit, numbers: ProjectNumbers, day: bool) -> Iterator[Row]:
 
 def _per_minute(values: Sequence[float | None], step: int) -> list[float | None]:
     minutes = len(values) * step / 60 / 60  # of a point
-    return [None if one is None else round(max(one, 0) / minutes, 1) for one in sums(values)]
+    return [None if rate is None else round(max(rate, 0) / minutes, 1) for rate in sums(values)]
 
 
 def _facts(visit: Visit, numbers: ProjectNumbers) -> Iterator[Row]:
@@ -147,7 +147,7 @@ def _facts(visit: Visit, numbers: ProjectNumbers) -> Iterator[Row]:
         yield _tile("flows", going, "flows at work", number(running), _joined(more))
     if numbers.held.spent:
         first = numbers.held.spent[:_NAMED]
-        raised: list[Node] = [[_raised(visit, one)] for one in first]
+        raised: list[Node] = [[_raised(visit, budget)] for budget in first]
         path = path_of("approvals", project)
         yield _tile("budgets", path, "spent budgets", counted(numbers.held), *raised, bad=True)
     asks = ", ".join(_counted(count, kind) for kind, count in numbers.asks.items() if count)
@@ -155,11 +155,11 @@ def _facts(visit: Visit, numbers: ProjectNumbers) -> Iterator[Row]:
     yield _tile("needs", path_of("approvals", project), "needs you", number(total), asks, bad=bool(total))
 
 
-def _raised(visit: Visit, one: Spent) -> Node:
+def _raised(visit: Visit, budget: Spent) -> Node:
     """Whose budget is spent, and where it is raised."""
-    if one.item is not None:
-        return [plain(one.item.title), ": ", a(href=path_of("item", visit.project, dashed(one.name)))["raise"]]
-    return [whose(one), ": ", a(href=path_of("approvals", visit.project))["raise"]]
+    if budget.item is not None:
+        return [plain(budget.item.title), ": ", a(href=path_of("item", visit.project, dashed(budget.name)))["raise"]]
+    return [whose(budget), ": ", a(href=path_of("approvals", visit.project))["raise"]]
 
 
 def _joined(parts: Sequence[Node]) -> Node:
@@ -169,7 +169,7 @@ def _joined(parts: Sequence[Node]) -> Node:
 def _tile(key: str, href: str, name: Node, figure: str, *more: Node, bad: bool = False) -> Row:
     """A number that leads to its list, and more about it."""
     head = a(".tile", href=href)[span(".name")[name], span(".figure.bad" if bad else ".figure")[figure]]
-    return Row(key, [head, (div(".tile-note")[one] for one in more if one is not None)], "card")
+    return Row(key, [head, (div(".tile-note")[remark] for remark in more if remark is not None)], "card")
 
 
 async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:

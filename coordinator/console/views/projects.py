@@ -34,7 +34,7 @@ async def _projects(visit: Visit) -> Rows:
         return await asyncio.gather(*(read_project_state(store, name, config) for name in page))
 
     states = await visit.reads.admitted(DEFAULT_PROJECT, read)
-    rows = [Row(f"project:{name}", list(_cells(visit, name, one))) for name, one in zip(page, states, strict=True)]
+    rows = [Row(f"project:{name}", list(_cells(visit, name, state))) for name, state in zip(page, states, strict=True)]
     return Rows(rows, len(names), visit.offset, more, pager(visit, len(rows), len(names), more))
 
 
@@ -53,9 +53,9 @@ def _cells(visit: Visit, name: str, state: ProjectState) -> Iterator[Node]:
     if not visit.viewer.reads("items"):
         return
     yield cell("items", ".number")[number(state.total)]
-    for shown in _SHOWN:
-        count = state.roles[ROLE_NAMES.index(shown)]
-        yield cell(ROLES[shown], ".number")[number(count) if count else span(".dim")["0"]]
+    for role in _SHOWN:
+        count = state.roles[ROLE_NAMES.index(role)]
+        yield cell(ROLES[role], ".number")[number(count) if count else span(".dim")["0"]]
     yield cell("live claims", ".number")[number(state.claims)]
     yield cell("agents", ".number")[number(state.agents)]
     yield cell("last change")[ago(state.changed) if state.changed else span(".dim")["none yet"]]
@@ -63,8 +63,8 @@ def _cells(visit: Visit, name: str, state: ProjectState) -> Iterator[Node]:
 
 def _view(visit: Visit) -> str:
     """The page that the chosen project is opened at."""
-    given = visit.query.get("view", "")
-    return given if _VIEW.fullmatch(given) else HOME
+    chosen = visit.query.get("view", "")
+    return chosen if _VIEW.fullmatch(chosen) else HOME
 
 
 async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
@@ -77,7 +77,7 @@ async def _body(visit: Visit, regions: Mapping[str, Rendered]) -> Node:
     ]  # fmt: skip
     if name:
         none = [f"No project here begins with “{name}”. ", a(href=visit.url(name=None))["Show all"]]
-    columns = ("project", "items", *(ROLES[one] for one in _SHOWN), "live claims", "agents", "last change")
+    columns = ("project", "items", *(ROLES[role] for role in _SHOWN), "live claims", "agents", "last change")
     columns = columns if visit.viewer.reads("items") else columns[:1]
     return [
         search_form(visit, "name", "beginning of a name", {"view": visit.query.get("view")}),

@@ -28,10 +28,10 @@ async def _read(visit: Visit) -> SeenSession:
 
 
 async def _head(visit: Visit) -> Rows:
-    one = await _read(visit)
-    row = one.row
+    seen = await _read(visit)
+    row = seen.row
     content = asks.facts(
-        ("procedure", [plain(one.title), " ", code[plain(row.workflow)], f" version {plain(one.view.version)}"]),
+        ("procedure", [plain(seen.title), " ", code[plain(row.workflow)], f" version {plain(seen.view.version)}"]),
         ("stands at", [plain(row.activity) or "not begun ", " ", chip("ended") if row.completed else None]),
         ("item", item_link(visit.project, dashed(row.item), "") if row.item else None),
         ("agent of the last call", agent_link(visit.project, row.agent) if row.agent else None),
@@ -43,16 +43,16 @@ async def _head(visit: Visit) -> Rows:
 
 
 async def _checkpoint(visit: Visit) -> Rows:
-    one = await _read(visit)
-    if not one.row.checkpoint:
-        return Rows([Row(f"session:{visit.id}", asks.last_answer(one))] if one.view.answers else [])
-    return Rows([Row(f"session:{visit.id}", [h2["Waits for an answer"], list(asks.checkpoint(visit, one))])])
+    seen = await _read(visit)
+    if not seen.row.checkpoint:
+        return Rows([Row(f"session:{visit.id}", asks.last_answer(seen))] if seen.view.answers else [])
+    return Rows([Row(f"session:{visit.id}", [h2["Waits for an answer"], list(asks.checkpoint(visit, seen))])])
 
 
 async def _activities(visit: Visit) -> Rows:
-    one = await _read(visit)
-    left, at = dict.fromkeys(one.view.left), one.row.activity
-    names = dict(one.activities)
+    seen = await _read(visit)
+    left, at = dict.fromkeys(seen.view.left), seen.row.activity
+    names = dict(seen.activities)
     rows = []
     for key in {**left, **({at: None} if at else {}), **names}:
         classes = "now" if key == at else "visited" if key in left else ""
@@ -66,19 +66,19 @@ async def _activities(visit: Visit) -> Rows:
 
 
 async def _answers(visit: Visit) -> Rows:
-    one = await _read(visit)
+    seen = await _read(visit)
     rows = []
-    for kept in reversed(one.view.answers):
+    for kept in reversed(seen.view.answers):
         effect = msgspec.json.encode(kept.given.effect).decode() if kept.given.effect else ""
-        told = [asks.given(kept), ", ", ago(kept.at), span(".dim")[" at ", plain(kept.given.activity)],
+        text = [asks.given(kept), ", ", ago(kept.at), span(".dim")[" at ", plain(kept.given.activity)],
                 [" effect: ", code[plain(effect)]] if effect else None]  # fmt: skip
-        rows.append(Row(f"answer:{kept.at}", told))
+        rows.append(Row(f"answer:{kept.at}", text))
     return Rows(rows)
 
 
 async def _trace(visit: Visit) -> Rows:
-    one = await _read(visit)
-    view = one.view
+    seen = await _read(visit)
+    view = seen.view
     numbered = list(enumerate(view.events, view.first))
     rows = [Row(f"event:{index}", list(_event(visit, event))) for index, event in reversed(numbered)]
     heading = f"{number(len(rows))} of {number(view.past - view.oldest)} calls"
@@ -91,14 +91,14 @@ async def _trace(visit: Visit) -> Rows:
     return Rows(rows, view.past, head=[span(".dim")[heading], newest, earlier])
 
 
-def _event(visit: Visit, one: TraceEvent) -> Iterator[Node]:
-    yield ago(one.ts * 1000)
-    yield span(".state")[plain(one.name)]
-    yield chip("refused", "trouble") if one.s == "error" else None
-    yield agent_link(visit.project, one.aid) if one.aid else None
-    yield span(".dim")[f"at {plain(one.act)}" if one.act else None, f" {one.ms:g} ms"]
-    yield span[plain(one.err)] if one.err else None
-    for warning in one.vw or ():
+def _event(visit: Visit, event: TraceEvent) -> Iterator[Node]:
+    yield ago(event.ts * 1000)
+    yield span(".state")[plain(event.name)]
+    yield chip("refused", "trouble") if event.s == "error" else None
+    yield agent_link(visit.project, event.aid) if event.aid else None
+    yield span(".dim")[f"at {plain(event.act)}" if event.act else None, f" {event.ms:g} ms"]
+    yield span[plain(event.err)] if event.err else None
+    for warning in event.vw or ():
         yield span(".why")[plain(warning)]
 
 

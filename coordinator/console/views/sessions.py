@@ -29,31 +29,31 @@ async def _sessions(visit: Visit) -> Rows:
             count_open(store, project),
         ),
     )
-    shown = [Row(f"session:{one.id}", list(_cells(visit, one))) for one in page.rows]
-    told = f"{number(len(shown))} shown of {number(waiting if only_open else total)}"
+    rows = [Row(f"session:{row.id}", list(_cells(visit, row))) for row in page.rows]
+    summary = f"{number(len(rows))} shown of {number(waiting if only_open else total)}"
     waits = f"; {number(waiting)} with an open checkpoint" if waiting and not only_open else ""
     earlier = a(rel="next", href=visit.url(after=page.next))["earlier ones"] if page.next else None
     newest = a(rel="prev", href=visit.url(after=None))["the last changed"] if after else None
-    return Rows(shown, total, head=[span(".dim")[told + waits], newest, earlier])
+    return Rows(rows, total, head=[span(".dim")[summary + waits], newest, earlier])
 
 
-def _cells(visit: Visit, one: SessionRow) -> Iterator[Node]:
-    yield cell("session")[a(href=path_of("session", visit.project, one.id))[one.id[:8]]]
-    yield cell("procedure")[plain(one.workflow)]
+def _cells(visit: Visit, row: SessionRow) -> Iterator[Node]:
+    yield cell("session")[a(href=path_of("session", visit.project, row.id))[row.id[:8]]]
+    yield cell("procedure")[plain(row.workflow)]
     yield cell("activity")[
-        plain(one.activity) or span(".dim")["not begun"], " ", chip("ended") if one.completed else None
+        plain(row.activity) or span(".dim")["not begun"], " ", chip("ended") if row.completed else None
     ]
     waits: Node = None
-    if one.checkpoint:
-        link = path_of("approvals", visit.project) + f"?show=checkpoint:{one.id}"
-        waits = [a(href=link)[plain(one.checkpoint)], ", ", ago(one.yielded_at)]
+    if row.checkpoint:
+        link = path_of("approvals", visit.project) + f"?show=checkpoint:{row.id}"
+        waits = [a(href=link)[plain(row.checkpoint)], ", ", ago(row.yielded_at)]
     yield cell("open checkpoint", ".prose")[waits]
-    yield cell("item")[item_link(visit.project, dashed(one.item), "") if one.item else None]
-    yield cell("agent")[agent_link(visit.project, one.agent) if one.agent else None]
+    yield cell("item")[item_link(visit.project, dashed(row.item), "") if row.item else None]
+    yield cell("agent")[agent_link(visit.project, row.agent) if row.agent else None]
     yield cell("started by")[
-        a(href=path_of("session", visit.project, one.parent))[one.parent[:8]] if one.parent else None
+        a(href=path_of("session", visit.project, row.parent))[row.parent[:8]] if row.parent else None
     ]
-    yield cell("changed")[ago(one.changed_at)]
+    yield cell("changed")[ago(row.changed_at)]
 
 
 _COLUMNS = ("session", "procedure", "activity", "open checkpoint", "item", "agent", "started by", "changed")

@@ -52,16 +52,16 @@ _NUMBERS = (
 async def _front_ends(visit: Visit) -> Rows:
     fleet = await fleet_state(visit)
     return Rows([
-        Row(_name(one), [*_process(visit, fleet, one, status, "front-end"), *_front_end(status)])
-        for one, status in fleet.running("frontend")
+        Row(_name(process), [*_process(visit, fleet, process, status, "front-end"), *_front_end(status)])
+        for process, status in fleet.running("frontend")
     ], head=_differences(fleet))  # fmt: skip
 
 
 async def _workers(visit: Visit) -> Rows:
     fleet = await fleet_state(visit)
     return Rows([
-        Row(_name(one), [*_process(visit, fleet, one, status, "worker"), *_worker(status)])
-        for one, status in fleet.running("worker")
+        Row(_name(process), [*_process(visit, fleet, process, status, "worker"), *_worker(status)])
+        for process, status in fleet.running("worker")
     ], head=_silent(fleet))  # fmt: skip
 
 
@@ -123,17 +123,17 @@ def _lag(status: ProcessStatus) -> Node:
 
 def _differences(fleet: FleetState) -> Node:
     """What processes should agree on and do not."""
-    statuses = [one.status for one in fleet.processes.running if one.status is not None]
+    statuses = [process.status for process in fleet.processes.running if process.status is not None]
     settings = {
-        "releases": {one.version for one in statuses},
-        "versions of the settings": {one.config_version for one in statuses},
+        "releases": {status.version for status in statuses},
+        "versions of the settings": {status.config_version for status in statuses},
     }
     return [chip(f"{len(values)} {what}", "warning") for what, values in settings.items() if len(values) > 1]
 
 
 def _silent(fleet: FleetState) -> Node:
     """Processes whose last report is gone, so that nobody knows what they are."""
-    names = [_name(one) for one in fleet.processes.running if one.status is None]
+    names = [_name(process) for process in fleet.processes.running if process.status is None]
     return [chip(f"{name} silent", "trouble", "it has hung, or has just ended") for name in names]
 
 
@@ -154,12 +154,12 @@ async def _drains(visit: Visit) -> Rows:
 async def _alerts(visit: Visit) -> Rows:
     conditions = await held_conditions(visit)
     return Rows([
-        Row(":".join(("alert", one.condition.alert, *one.labels.values())), [
-            cell("alert")[_severity(one.condition), " ", one.condition.alert],
-            cell("state")[plain(one.summary), " ", span(".dim")[plain(one.description)]],
-            cell("runbook")[code[f"deploy/runbooks/{one.condition.page}"]],
+        Row(":".join(("alert", condition.condition.alert, *condition.labels.values())), [
+            cell("alert")[_severity(condition.condition), " ", condition.condition.alert],
+            cell("state")[plain(condition.summary), " ", span(".dim")[plain(condition.description)]],
+            cell("runbook")[code[f"deploy/runbooks/{condition.condition.page}"]],
         ])
-        for one in conditions
+        for condition in conditions
     ])  # fmt: skip
 
 
@@ -172,24 +172,24 @@ def _severity(condition: Condition) -> Node:
 async def _acts(visit: Visit) -> Rows:
     log = AuditLog(visit.reads.store)
     records = await visit.reads.vital("what operators did", lambda: log.last(_ACTS, scanned=PAGE))
-    visible = [one for one in reversed(records) if not one.project or visit.viewer.sees(one.project)]
+    visible = [act for act in reversed(records) if not act.project or visit.viewer.sees(act.project)]
     return Rows([
-        Row(f"act:{one.entry}", [
-            cell("when")[ago(one.at)],
-            cell("who")[plain(one.who.id)],
-            cell("what")[one.action.replace("_", " "), " ", code[plain(one.target.id)], " ", _outcome(one)],
-            cell("project")[one.project],
-            cell("why")[plain(one.reason)],
+        Row(f"act:{act.entry}", [
+            cell("when")[ago(act.at)],
+            cell("who")[plain(act.who.id)],
+            cell("what")[act.action.replace("_", " "), " ", code[plain(act.target.id)], " ", _outcome(act)],
+            cell("project")[act.project],
+            cell("why")[plain(act.reason)],
         ])
-        for one in visible
+        for act in visible
     ])  # fmt: skip
 
 
-def _outcome(one: ActRecord) -> Node:
-    said = span(".dim")[plain(one.detail)]
-    if one.outcome == "allowed":
+def _outcome(act: ActRecord) -> Node:
+    said = span(".dim")[plain(act.detail)]
+    if act.outcome == "allowed":
         return said
-    return [chip("perhaps not done" if one.outcome == "unknown" else one.outcome, "warning"), " ", said]
+    return [chip("perhaps not done" if act.outcome == "unknown" else act.outcome, "warning"), " ", said]
 
 
 async def _store(visit: Visit) -> Rows:

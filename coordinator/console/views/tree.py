@@ -100,7 +100,7 @@ async def _graph(visit: Visit) -> Rows:
         classes = "strong" * (end in steps) + " first" * (end == first)
         nodes.append(drawn(visit, graph.tree.nodes[end], graph.tree.now, classes, steps.get(end, "")))
     place = {end: n for n, end in enumerate(graph.ends)}
-    strong = {(place[one], place[other]) for one, other in zip(graph.path, graph.path[1:], strict=False)}
+    strong = {(place[above], place[other]) for above, other in zip(graph.path, graph.path[1:], strict=False)}
     return Rows(await to_thread(graph_rows, graph.drawn.layout, nodes, graph.edges, strong))
 
 
@@ -166,7 +166,7 @@ def _walk(tree: TreeGraph) -> Iterable[tuple[int, int, int, int]]:
         place, level, position, of = waiting.pop()
         yield place, level, position, of
         children = below.get(place, [])
-        waiting += reversed([(one, level + 1, n, len(children)) for n, one in enumerate(children, 1)])
+        waiting += reversed([(child, level + 1, n, len(children)) for n, child in enumerate(children, 1)])
 
 
 def _natural(title: str) -> list[tuple[bool, int, str]]:

@@ -100,33 +100,33 @@ async def _usage(visit: Visit) -> Rows:
     report = await usage_report(visit, by, _MOST if text else min(_MOST, end + 1))
     rows = report.rows
     if text:
-        rows = [one for one in rows if text in one.name.lower() or text in (one.title or "").lower()]
+        rows = [row for row in rows if text in row.name.lower() or text in (row.title or "").lower()]
     more = by == "item" and not text and end < len(rows) < _MOST  # no more were read
     total = len(rows) if text or by == "item" else report.count
     window = rows[visit.offset : end]
     counted = f"{number(total, more)} {by}{'s' * (total != 1)}{', each with what is below it' if by == 'item' else ''}"
     head = [span(".dim")[counted] if window else None, pager(visit, len(window), total, more)]
-    cells = [Row(f"{by}:{one.name}", list(_cells(visit, by, one))) for one in window]
+    cells = [Row(f"{by}:{row.name}", list(_cells(visit, by, row))) for row in window]
     return Rows(cells, total, visit.offset, more, head)
 
 
-def _cells(visit: Visit, by: str, one: UsageRow) -> Iterator[Node]:
-    yield cell(by)[_name(visit, by, one)]
-    yield from _sums(one.sum)
+def _cells(visit: Visit, by: str, row: UsageRow) -> Iterator[Node]:
+    yield cell(by)[_name(visit, by, row)]
+    yield from _sums(row.sum)
 
 
-def _name(visit: Visit, by: str, one: UsageRow) -> Node:
+def _name(visit: Visit, by: str, row: UsageRow) -> Node:
     if by == "item":
-        share = share_of(one.budget, one.sum)
+        share = share_of(row.budget, row.sum)
         return [
-            item_link(visit.project, one.name, plain(one.title or "")), " ", item_id(one.name), " ",
-            role(one.role) if one.role else None, [" ", _bar(share)] if share else None,
+            item_link(visit.project, row.name, plain(row.title or "")), " ", item_id(row.name), " ",
+            role(row.role) if row.role else None, [" ", _bar(share)] if share else None,
         ]  # fmt: skip
     if by == "day":
-        return code[one.name]
-    if not one.name or one.name.startswith("(others"):
-        return span(".dim")[one.name or _NOBODY[by]]
-    return agent_link(visit.project, one.name) if by == "agent" else plain(one.name)
+        return code[row.name]
+    if not row.name or row.name.startswith("(others"):
+        return span(".dim")[row.name or _NOBODY[by]]
+    return agent_link(visit.project, row.name) if by == "agent" else plain(row.name)
 
 
 def _sums(sum: UsageSum) -> Iterator[Node]:
@@ -151,19 +151,19 @@ async def _budgets(visit: Visit) -> Rows:
         return Rows(rows)
     report = await usage_report(visit, "agent", _MOST)
     listed = list[tuple[float, list[Row]]]()
-    for one in report.rows:
-        budget = budget_of_agent(budgets, one.name) if one.name and not one.name.startswith("(others") else None
+    for agent in report.rows:
+        budget = budget_of_agent(budgets, agent.name) if agent.name and not agent.name.startswith("(others") else None
         if budget is None:
             continue
         name, periods = budget
-        shares = [*shares_of(periods.day, one.today), *shares_of(periods.total, one.sum)]
+        shares = [*shares_of(periods.day, agent.today), *shares_of(periods.total, agent.sum)]
         who = [
-            agent_link(visit.project, one.name),
-            span(".dim")[f" budget of {plain(name)}"] if name != one.name else None,
+            agent_link(visit.project, agent.name),
+            span(".dim")[f" budget of {plain(name)}"] if name != agent.name else None,
         ]
         most = max(share.used / share.limit for share in shares)
-        listed.append((most, list(_periods(f"agent:{one.name}", who, periods, one.today, one.sum))))
-    listed.sort(key=lambda one: -one[0])
+        listed.append((most, list(_periods(f"agent:{agent.name}", who, periods, agent.today, agent.sum))))
+    listed.sort(key=lambda entry: -entry[0])
     rows += [row for _, part in listed[:_BUDGETED] for row in part]
     more = f"the {_BUDGETED} of {number(len(listed))} agents that have used most of theirs"
     return Rows(rows, head=span(".dim")[more] if len(listed) > _BUDGETED else None)
@@ -193,7 +193,7 @@ def _bar(share: Share) -> Node:
 async def _resources(visit: Visit) -> Rows:
     resources = await visit.read(read_resources, visit.reads.config.terms(visit.project))
     cut = resources.looked < resources.live
-    rows = [Row(f"resource:{one.key}", list(_resource(visit, one, cut))) for one in resources.rows]
+    rows = [Row(f"resource:{row.key}", list(_resource(visit, row, cut))) for row in resources.rows]
     total = number(resources.total, resources.more)
     remarks = [
         f"the first {number(len(rows))} of {total}" if len(rows) < resources.total else "",
@@ -202,24 +202,24 @@ async def _resources(visit: Visit) -> Rows:
     return Rows(rows, head=span(".dim")[", ".join(filter(None, remarks))])
 
 
-def _resource(visit: Visit, one: ResourceRow, cut: bool) -> Iterator[Node]:
-    yield cell("resource")[code[plain(one.key)], [" ", chip("busy", "warning")] if one.waiting else None]
-    yield cell("held", ".number")[f"{number(one.exclusive)} of {number(one.capacity)}"]
-    yield cell("shared", ".number")[number(one.shared) if one.shared else None]
+def _resource(visit: Visit, row: ResourceRow, cut: bool) -> Iterator[Node]:
+    yield cell("resource")[code[plain(row.key)], [" ", chip("busy", "warning")] if row.waiting else None]
+    yield cell("held", ".number")[f"{number(row.exclusive)} of {number(row.capacity)}"]
+    yield cell("shared", ".number")[number(row.shared) if row.shared else None]
     yield cell("per minute", ".number")[
-        f"{max(0, int(one.left))} left of {number(one.per_minute)}" if one.per_minute else None
+        f"{max(0, int(row.left))} left of {number(row.per_minute)}" if row.per_minute else None
     ]
-    yield cell("demanded by", ".number")[number(one.demanded)]
-    yield cell("waiting", ".number")[span(".bad" if one.waiting else "")[number(one.waiting)]]
+    yield cell("demanded by", ".number")[number(row.demanded)]
+    yield cell("waiting", ".number")[span(".bad" if row.waiting else "")[number(row.waiting)]]
     yield cell("held by")[
         ul(".users")[
-            (_use(visit, use) for use in one.holders),
-            htpy.li(".dim")[f"and {number(one.holding - len(one.holders), cut)} more"]
-            if one.holding > len(one.holders)
+            (_use(visit, use) for use in row.holders),
+            htpy.li(".dim")[f"and {number(row.holding - len(row.holders), cut)} more"]
+            if row.holding > len(row.holders)
             else None,
-            (_use(visit, use) for use in one.reserved),
+            (_use(visit, use) for use in row.reserved),
         ]
-        if one.holders or one.reserved
+        if row.holders or row.reserved
         else None
     ]
 
