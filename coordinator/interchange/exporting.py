@@ -25,17 +25,17 @@ async def search(fleet: Fleet, filters: Mapping[str, Any]) -> AsyncIterator[dict
     offset = 0
     while True:
         page = {**filters, "sortBy": "createdAt", "sortOrder": "asc", "limit": PAGE, "offset": offset}
-        found = await fleet.call("query_items", {"operation": "search", **page}, seconds=_SECONDS)
-        for one in found["items"]:
-            yield one
-        offset += found["returned"]
-        if not found["returned"] or offset >= found["total"]:
+        answer = await fleet.call("query_items", {"operation": "search", **page}, seconds=_SECONDS)
+        for item in answer["items"]:
+            yield item
+        offset += answer["returned"]
+        if not answer["returned"] or offset >= answer["total"]:
             return
 
 
 async def read_project(fleet: Fleet, source: str) -> list[SourceRecord]:
     """All items, oldest first; ids are UUIDs, or of items that came from this source those that they have there."""
-    found = [one["id"] async for one in search(fleet, {})]
+    ids = [item["id"] async for item in search(fleet, {})]
 
     async def read(id: str) -> tuple[SourceRecord, list[dict[str, Any]]] | None:
         try:
@@ -48,30 +48,30 @@ async def read_project(fleet: Fleet, source: str) -> list[SourceRecord]:
             raise
         return _record(item, notes["notes"], source), edges
 
-    read_ = [one for one in await side_by_side(read, found) if one is not None]
-    records = {uuid: one for (one, _), uuid in zip(read_, (one.url for one, _ in read_), strict=True)}
-    names = {uuid: one.id for uuid, one in records.items()}
-    for one, edges in read_:
-        _link(one, edges, names)
-    return [one for one, _ in read_ if "import-marker" not in one.tags]
+    read_ = [pair for pair in await side_by_side(read, ids) if pair is not None]
+    records = {uuid: record for (record, _), uuid in zip(read_, (record.url for record, _ in read_), strict=True)}
+    names = {uuid: record.id for uuid, record in records.items()}
+    for record, edges in read_:
+        _link(record, edges, names)
+    return [record for record, _ in read_ if "import-marker" not in record.tags]
 
 
 async def edges_of(fleet: Fleet, id: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    edges: list[dict[str, Any]] = []
     while True:
-        asked = {"itemId": id, "limit": PAGE, "offset": len(found)}
-        page = await fleet.call("query_dependencies", asked)
-        found += page["dependencies"]
+        query = {"itemId": id, "limit": PAGE, "offset": len(edges)}
+        page = await fleet.call("query_dependencies", query)
+        edges += page["dependencies"]
         if "nextOffset" not in page:
-            return found
+            return edges
 
 
 def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -> SourceRecord:
     properties = msgspec.json.decode(item.get("properties") or "{}")
     name = external_of(properties, source).get("id") or item["id"]
-    origins = {one: external_of(properties, one).get("id") for one in sources_of(properties)}
-    hidden = {source_tag(one) for one in origins}
-    given = {**item, "traits": ",".join(properties.get("traits", ()))}
+    origins = {source: external_of(properties, source).get("id") for source in sources_of(properties)}
+    hidden = {source_tag(source) for source in origins}
+    own = {**item, "traits": ",".join(properties.get("traits", ()))}
     terminal, label = item["role"] == "terminal", item.get("statusLabel")
     state: State | None = "in-progress" if label == "in-progress" else None
     if terminal:
@@ -91,24 +91,24 @@ def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -
             tag for tag in item.get("tags", "").split(",") if tag and tag not in hidden and not IDENTITY.fullmatch(tag)
         ],
         parent=item.get("parentId"),
-        notes={one["key"]: one.get("body", "") for one in notes},
+        notes={note["key"]: note.get("body", "") for note in notes},
         url=item["id"],
-        fields={name: given[name] for name in FIELDS if given.get(name) is not False and given.get(name) not in _NONE},
+        fields={name: own[name] for name in FIELDS if own.get(name) is not False and own.get(name) not in _NONE},
         extra={"created_at": item["createdAt"], "updated_at": item["modifiedAt"]}
         | ({"closed_at": item["roleChangedAt"]} if terminal else {}),
     )
 
 
-def _link(one: SourceRecord, edges: list[dict[str, Any]], names: Mapping[str, str]) -> None:
+def _link(record: SourceRecord, edges: list[dict[str, Any]], names: Mapping[str, str]) -> None:
     """Names parent, blockers and related items as the export does."""
-    one.parent = names.get(one.parent) if one.parent is not None else None
+    record.parent = names.get(record.parent) if record.parent is not None else None
     for edge in edges:
         first, second = edge["fromItemId"], edge["toItemId"]
         if edge["type"] == "IS_BLOCKED_BY":
             first, second = second, first
         if edge["type"] == "RELATES_TO":
-            other = names.get(second if first == one.url else first)
-            if other is not None and one.url == first:
-                one.related.append(other)
-        elif second == one.url and first in names:
-            one.blockers.append(names[first])
+            other = names.get(second if first == record.url else first)
+            if other is not None and record.url == first:
+                record.related.append(other)
+        elif second == record.url and first in names:
+            record.blockers.append(names[first])

@@ -23,8 +23,8 @@ _MARKS = (
 def open_regular(path: Path) -> BinaryIO:
     """Opens a file for reading, but no pipe or the like: that could wait forever for a writer."""
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
-    found = os.fstat(file.fileno())
-    if not stat.S_ISREG(found.st_mode) and not os.path.samestat(found, os.stat(os.devnull)):
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) and not os.path.samestat(status, os.stat(os.devnull)):
         file.close()
         raise ImportProblem(f"{path} is no regular file; what a program writes is read from stdin ('-')")
     return file

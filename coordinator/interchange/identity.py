@@ -53,27 +53,27 @@ def external(properties: Mapping[str, Any], record: SourceRecord, source: str, *
         properties: as they were.
         finished: whether the item has all that the record has; until then the next import looks at it again.
     """
-    found: dict[str, Any] = {"id": record.id}
+    facts: dict[str, Any] = {"id": record.id}
     for name in ("url", "tags", "blockers", "related", "fields", "extra"):
         if value := getattr(record, name):
-            found[name] = value
+            facts[name] = value
     if finished:
-        found["seen"] = seen_of(record)
+        facts["seen"] = seen_of(record)
     others = properties.get("external")
     kept = {name: value for name, value in properties.items() if name != "traits"}  # traits have a field of their own
-    return {**kept, "external": {**(others if isinstance(others, dict) else {}), source: found}}
+    return {**kept, "external": {**(others if isinstance(others, dict) else {}), source: facts}}
 
 
 def sources_of(properties: Mapping[str, Any]) -> list[str]:
-    found = properties.get("external")
-    return list(found) if isinstance(found, dict) else []
+    sources = properties.get("external")
+    return list(sources) if isinstance(sources, dict) else []
 
 
 def external_of(properties: Mapping[str, Any], source: str) -> Mapping[str, Any]:
     """What the properties of an item say about a source; empty: nothing."""
-    found = properties.get("external")
-    found = found.get(source) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+    sources = properties.get("external")
+    sources = sources.get(source) if isinstance(sources, dict) else None
+    return sources if isinstance(sources, dict) else {}
 
 
 class Known(msgspec.Struct):
@@ -91,16 +91,16 @@ class Known(msgspec.Struct):
     @property
     def seen(self) -> Mapping[str, str] | None:
         """The digests of the last import; None: it did not finish."""
-        found = self.external.get("seen")
-        return found if isinstance(found, dict) else None
+        record = self.external.get("seen")
+        return record if isinstance(record, dict) else None
 
     @property
     def fields(self) -> Mapping[str, Any]:
         """Further fields as the source had them at the last import."""
-        found = self.external.get("fields")
-        return found if isinstance(found, dict) else {}
+        fields = self.external.get("fields")
+        return fields if isinstance(fields, dict) else {}
 
     def before(self, name: str) -> list[str]:
         """Tags or links as the source had them at the last import."""
-        found = self.external.get(name)
-        return [str(one) for one in found] if isinstance(found, list) else []
+        texts = self.external.get(name)
+        return [str(text) for text in texts] if isinstance(texts, list) else []

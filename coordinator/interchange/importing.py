@@ -97,19 +97,19 @@ class Import:
 
     async def _bring(self, records: Sequence[SourceRecord], register: Mapping[str, str]) -> None:
         await self._look(records, register)
-        new = [one for one in records if one.id not in self._known]
-        old = [one for one in records if one.id in self._known]
+        new = [record for record in records if record.id not in self._known]
+        old = [record for record in records if record.id in self._known]
         for level in _levels(new, self._known):
             await self._create(level)
         # What needs something that was refused is looked at again by the next import, and offered to nobody before.
-        whole = {one.id for one in records if self._ids.keys() >= _named_by(one)}
-        await self._update([one for one in old if one.id in whole])
-        unfinished = [one for one in new if _has_more(one) and one.id in self._ids]
-        unfinished += [one for one in old if self._known[one.id].seen is None]
-        unfinished = [one for one in unfinished if one.id in whole]
-        await side_by_side(self._move, [one for one in unfinished if one.id in self._known])
+        whole = {record.id for record in records if self._ids.keys() >= _named_by(record)}
+        await self._update([record for record in old if record.id in whole])
+        unfinished = [record for record in new if _has_more(record) and record.id in self._ids]
+        unfinished += [record for record in old if self._known[record.id].seen is None]
+        unfinished = [record for record in unfinished if record.id in whole]
+        await side_by_side(self._move, [record for record in unfinished if record.id in self._known])
         await self._connect(unfinished)
-        await self._annotate(one for one in unfinished if one.notes)
+        await self._annotate(record for record in unfinished if record.notes)
         await self._finish(unfinished)
         await self._vanished()
         named = {*self.report.claimed, *self.report.vanished}
@@ -121,103 +121,103 @@ class Import:
         """Finds what is here already (in ``register``, by id of the source, after the last import), and compares."""
         mine = {"tags": self._tag}
         held = {item["id"] async for item in search(self._fleet, {**mine, "claimStatus": "claimed"})}
-        found = [(item["id"], item["id"] in held) async for item in search(self._fleet, mine)]
-        tagged = {one for one, _ in found}
-        found += [(one, False) for one in register.values() if one not in tagged]
-        for known in await side_by_side(self._read, found):
+        pairs = [(item["id"], item["id"] in held) async for item in search(self._fleet, mine)]
+        tagged = {uuid for uuid, _ in pairs}
+        pairs += [(uuid, False) for uuid in register.values() if uuid not in tagged]
+        for known in await side_by_side(self._read, pairs):
             if known is not None and known.external:
                 # Anybody may copy a tag. Of two with one id the older one counts.
                 self._known.setdefault(str(known.external["id"]), known)
-        await self._adopt(one.id for one in records)
+        await self._adopt(record.id for record in records)
         self._ids = {id_: known.id for id_, known in self._known.items()}
-        wanted = {one.id for one in records}
+        wanted = {record.id for record in records}
         self.report.vanished = [
             id_ for id_, known in self._known.items() if id_ not in wanted and known.role != "terminal"
         ]
-        for one in records:
-            here = self._known.get(one.id)
+        for record in records:
+            here = self._known.get(record.id)
             if here is None:
                 continue
-            if here.seen == seen_of(one):
+            if here.seen == seen_of(record):
                 self.report.unchanged += 1
             elif here.claimed and here.seen is not None:
-                self.report.claimed.append(one.id)
+                self.report.claimed.append(record.id)
             else:
                 self.report.updated += 1
 
     async def _adopt(self, ids: Iterable[str]) -> None:
         """Takes items that were exported, and come back under their own UUIDs, for those of this source."""
-        named = [one for one in ids if one not in self._known and _UUID.fullmatch(one)]
-        for one, known in zip(named, await side_by_side(self._read, [(one, False) for one in named]), strict=True):
+        named = [uuid for uuid in ids if uuid not in self._known and _UUID.fullmatch(uuid)]
+        for uuid, known in zip(named, await side_by_side(self._read, [(uuid, False) for uuid in named]), strict=True):
             if known is not None:
                 known.external = {}
-                self._known[one] = known
+                self._known[uuid] = known
 
-    async def _read(self, one: tuple[str, bool]) -> Known | None:
+    async def _read(self, pair: tuple[str, bool]) -> Known | None:
         try:
-            item = await self._fleet.call("query_items", {"operation": "get", "id": one[0]})
+            item = await self._fleet.call("query_items", {"operation": "get", "id": pair[0]})
         except FleetError as error:
             if error.code == "RESOURCE_NOT_FOUND":  # deleted just now
                 return None
             raise
         properties = msgspec.json.decode(item.get("properties") or "{}")
         here = external_of(properties, self._source)
-        return Known(item["id"], item["role"], _tags(item), properties, item["title"], here, one[1])
+        return Known(item["id"], item["role"], _tags(item), properties, item["title"], here, pair[1])
 
     # --- new items ------------------------------------------------------------------------------
 
     async def _create(self, records: Sequence[SourceRecord]) -> None:
-        left = [one for one in records if one.parent is not None and one.parent not in self._ids]
-        self.report.refused += [f"{label_of(one.title, one.id)}: what it is part of was refused" for one in left]
-        specs = [(one, self._spec(one)) for one in records if one.parent is None or one.parent in self._ids]
+        left = [record for record in records if record.parent is not None and record.parent not in self._ids]
+        self.report.refused += [f"{label_of(each.title, each.id)}: what it is part of was refused" for each in left]
+        specs = [(each, self._spec(each)) for each in records if each.parent is None or each.parent in self._ids]
 
         async def create(batch: Sequence[tuple[SourceRecord, dict[str, Any]]]) -> None:
             call = {"operation": "create", "items": [spec for _, spec in batch]}
             answer = await self._fleet.call("manage_items", call, seconds=_SECONDS)
-            refused = {one["index"]: one["error"] for one in answer.get("failures", ())}
+            refused = {failure["index"]: failure["error"] for failure in answer.get("failures", ())}
             made = iter(answer["items"])
-            for at, (one, _) in enumerate(batch):
+            for at, (record, _) in enumerate(batch):
                 if at in refused:
-                    self.report.refused.append(f"{label_of(one.title, one.id)}: {refused[at]}")
+                    self.report.refused.append(f"{label_of(record.title, record.id)}: {refused[at]}")
                 else:
-                    self._ids[one.id] = next(made)["id"]
+                    self._ids[record.id] = next(made)["id"]
                     self.report.created += 1
 
         await side_by_side(create, _batches(specs, _ITEMS, lambda pair: _size(pair[1])))
         made = self.report.created
         self._say(f"{made} {'item' if made == 1 else 'items'} created")
 
-    def _spec(self, one: SourceRecord) -> dict[str, Any]:
-        state = one.state or "queue"
-        finished = not _has_more(one)
+    def _spec(self, record: SourceRecord) -> dict[str, Any]:
+        state = record.state or "queue"
+        finished = not _has_more(record)
         spec: dict[str, Any] = {
-            "title": one.title,
+            "title": record.title,
             "role": _ROLES[state],
-            "priority": one.priority,
-            "tags": ",".join([self._tag, item_tag(self._source, one.id), *one.tags]),
-            "properties": _json(external({}, one, self._source, finished=finished)),
-            "parentId": self._ids.get(one.parent, self._parent) if one.parent is not None else self._parent,
-            "description": one.description or None,
-            "summary": one.summary or None,
-            "type": one.type or None,
-            "container": one.container or None,
-            "complexity": one.complexity,
+            "priority": record.priority,
+            "tags": ",".join([self._tag, item_tag(self._source, record.id), *record.tags]),
+            "properties": _json(external({}, record, self._source, finished=finished)),
+            "parentId": self._ids.get(record.parent, self._parent) if record.parent is not None else self._parent,
+            "description": record.description or None,
+            "summary": record.summary or None,
+            "type": record.type or None,
+            "container": record.container or None,
+            "complexity": record.complexity,
             "statusLabel": _LABELS.get(state),
-            **one.fields,
+            **record.fields,
         }
         if not finished and _ROLES[state] != "terminal":
-            spec["requires"] = [*one.fields.get("requires", ()), HOLD]
+            spec["requires"] = [*record.fields.get("requires", ()), HOLD]
         return {name: value for name, value in spec.items() if value is not None}
 
     # --- dependencies, notes, and the end of what has them ----------------------------------------
 
     async def _connect(self, records: Sequence[SourceRecord]) -> None:
         """Creates the dependencies of records that are not here yet."""
-        again = [one for one in records if one.id in self._known]
+        again = [record for record in records if record.id in self._known]
         here: set[tuple[str, str, str]] = set()
-        for edges in await side_by_side(lambda one: edges_of(self._fleet, self._ids[one.id]), again):
+        for edges in await side_by_side(lambda record: edges_of(self._fleet, self._ids[record.id]), again):
             here.update((edge["fromItemId"], edge["toItemId"], edge["type"]) for edge in edges)
-        wanted = [edge for one in records for edge in self._wanted(one) if _ends(edge) not in here]
+        wanted = [edge for record in records for edge in self._wanted(record) if _ends(edge) not in here]
         # An edge between two items may be named by both of them.
         unique = {(min(e[:2]), max(e[:2]), e[2]) if e[2] == "RELATES_TO" else e: e for e in map(_ends, wanted)}
         edges = [{"fromItemId": a, "toItemId": b, "type": kind} for a, b, kind in unique.values()]
@@ -226,9 +226,9 @@ class Import:
             made = self.report.dependencies
             self._say(f"{made} {'dependency' if made == 1 else 'dependencies'} created")
 
-    def _wanted(self, one: SourceRecord) -> list[dict[str, Any]]:
-        mine = self._ids.get(one.id)
-        named = [(other, "BLOCKS") for other in one.blockers] + [(other, "RELATES_TO") for other in one.related]
+    def _wanted(self, record: SourceRecord) -> list[dict[str, Any]]:
+        mine = self._ids.get(record.id)
+        named = [(other, "BLOCKS") for other in record.blockers] + [(other, "RELATES_TO") for other in record.related]
         return [
             {"fromItemId": self._ids[other], "toItemId": mine, "type": kind}
             for other, kind in named
@@ -251,17 +251,17 @@ class Import:
 
     async def _annotate(self, records: Iterable[SourceRecord]) -> None:
         notes = [
-            (one, {"itemId": self._ids[one.id], "key": key, "role": "queue", "body": body})
-            for one in records
-            for key, body in one.notes.items()
+            (record, {"itemId": self._ids[record.id], "key": key, "role": "queue", "body": body})
+            for record in records
+            for key, body in record.notes.items()
         ]
 
         async def write(batch: Sequence[tuple[SourceRecord, dict[str, Any]]]) -> None:
             call = {"operation": "upsert", "notes": [note for _, note in batch]}
             answer = await self._fleet.call("manage_notes", call, seconds=_SECONDS)
             for failure in answer.get("failures", ()):
-                one, note = batch[failure["index"]]
-                said = f"{label_of(one.title, one.id)}: note {note['key']!r}: {failure['error']}"
+                record, note = batch[failure["index"]]
+                said = f"{label_of(record.title, record.id)}: note {note['key']!r}: {failure['error']}"
                 self.report.refused.append(said)
 
         await side_by_side(write, _batches(notes, _NOTES, lambda pair: len(pair[1]["body"])))
@@ -282,7 +282,7 @@ class Import:
         async def update(batch: Sequence[dict[str, Any]]) -> None:
             call = {"operation": "update", "items": list(batch)}
             answer = await self._fleet.call("manage_items", call, seconds=_SECONDS)
-            self.report.refused += [f"{one.get('id', '')}: {one['error']}" for one in answer.get("failures", ())]
+            self.report.refused += [f"{each.get('id', '')}: {each['error']}" for each in answer.get("failures", ())]
 
         await side_by_side(update, _batches(changes, _ITEMS, _size))
 
@@ -291,67 +291,67 @@ class Import:
     async def _update(self, records: Sequence[SourceRecord]) -> None:
         """Updates what has changed at the source, so that what was changed here stays."""
         changed: list[SourceRecord] = []
-        for one in records:
-            known = self._known[one.id]
-            if known.seen is not None and known.seen != seen_of(one) and not known.claimed:
-                changed.append(one)
+        for record in records:
+            known = self._known[record.id]
+            if known.seen is not None and known.seen != seen_of(record) and not known.claimed:
+                changed.append(record)
         fields, links, moves = [], [], []
-        for one in changed:
-            known = self._known[one.id]
-            was, now = known.seen or {}, seen_of(one)
+        for record in changed:
+            known = self._known[record.id]
+            was, now = known.seen or {}, seen_of(record)
             different = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
-            fields.append(self._changed_fields(one, known, different))
+            fields.append(self._changed_fields(record, known, different))
             if different & {"blockers", "related"}:
-                links.append(one)
+                links.append(record)
             if "state" in different:
-                moves.append(one)
+                moves.append(record)
         await side_by_side(self._relink, links)
-        await self._annotate(one for one in changed if one.notes and _differs(self._known[one.id], one, "notes"))
+        await self._annotate(each for each in changed if each.notes and _differs(self._known[each.id], each, "notes"))
         await side_by_side(self._move, moves)
         await self._change(fields)
 
-    def _changed_fields(self, one: SourceRecord, known: Known, different: set[str]) -> dict[str, Any]:
+    def _changed_fields(self, item: SourceRecord, known: Known, different: set[str]) -> dict[str, Any]:
         change: dict[str, Any] = {"id": known.id}
         for name in ("title", "description", "summary", "priority", "complexity", "type"):
             if name in different:
-                change[name] = getattr(one, name) or None
-        for name in known.fields.keys() | one.fields.keys():
-            if known.fields.get(name) != one.fields.get(name):
-                change[name] = one.fields.get(name, _CLEARED.get(name))
+                change[name] = getattr(item, name) or None
+        for name in known.fields.keys() | item.fields.keys():
+            if known.fields.get(name) != item.fields.get(name):
+                change[name] = item.fields.get(name, _CLEARED.get(name))
         # An item that comes back in a format without containers stays one.
-        if "container" in different and (one.container or known.seen is not None):
-            change["container"] = one.container
+        if "container" in different and (item.container or known.seen is not None):
+            change["container"] = item.container
         if "tags" in different or self._tag not in known.tags:
             kept = [tag for tag in known.tags if tag not in known.before("tags")]
-            named = [self._tag, item_tag(self._source, one.id)]
-            change["tags"] = ",".join(dict.fromkeys([*named, *kept, *one.tags]))
+            named = [self._tag, item_tag(self._source, item.id)]
+            change["tags"] = ",".join(dict.fromkeys([*named, *kept, *item.tags]))
         if "parent" in different:
-            change["parentId"] = self._ids.get(one.parent, self._parent) if one.parent is not None else self._parent
-        return {**change, "properties": _json(external(known.properties, one, self._source, finished=True))}
+            change["parentId"] = self._ids.get(item.parent, self._parent) if item.parent is not None else self._parent
+        return {**change, "properties": _json(external(known.properties, item, self._source, finished=True))}
 
-    async def _relink(self, one: SourceRecord) -> None:
+    async def _relink(self, record: SourceRecord) -> None:
         """Deletes the links that the source no longer has, and makes the new ones."""
-        known = self._known[one.id]
+        known = self._known[record.id]
         for name, kind in (("blockers", "BLOCKS"), ("related", "RELATES_TO")):
-            for other in set(known.before(name)) - set(getattr(one, name)):
+            for other in set(known.before(name)) - set(getattr(record, name)):
                 if other in self._ids:
                     ends = {"fromItemId": self._ids[other], "toItemId": known.id, "type": kind}
                     await self._fleet.call("manage_dependencies", {"operation": "delete", **ends})
         here = {_ends(edge) for edge in await edges_of(self._fleet, known.id)}
-        await self._create_edges([edge for edge in self._wanted(one) if _ends(edge) not in here])
+        await self._create_edges([edge for edge in self._wanted(record) if _ends(edge) not in here])
 
-    async def _move(self, one: SourceRecord) -> None:
+    async def _move(self, record: SourceRecord) -> None:
         """Gives an item the state that it has at the source now."""
-        known = self._known[one.id]
-        triggers = _triggers(known.role, one.state or "queue")
-        await self._advance(known.id, triggers, f"{one.status or one.state} at {self._source}")
+        known = self._known[record.id]
+        triggers = _triggers(known.role, record.state or "queue")
+        await self._advance(known.id, triggers, f"{record.status or record.state} at {self._source}")
 
     async def _advance(self, id: str, triggers: Sequence[str], why: str) -> bool:
         if not triggers:
             return True
         moves = [{"itemId": id, "trigger": trigger, "summary": why[:2_000]} for trigger in triggers]
         answer = await self._fleet.call("advance_item", {"transitions": moves})
-        refused = [one["error"] for one in answer["results"] if not one["applied"]]
+        refused = [result["error"] for result in answer["results"] if not result["applied"]]
         if refused and triggers[-1] in ("complete", "cancel"):
             here = await self._read((id, False))
             if here is not None and here.role == "terminal":  # it has ended with its last child meanwhile
@@ -377,22 +377,22 @@ def _levels(records: Sequence[SourceRecord], known: Mapping[str, Known]) -> Iter
     """New records by level: those of one level have their parents in the ones before, or here already."""
     levels: list[list[SourceRecord]] = []
     depth: dict[str, int] = {}
-    for one in records:  # parents come first
-        level = depth.get(one.parent or "", -1) + 1 if one.parent not in known else 0
-        depth[one.id] = level
+    for record in records:  # parents come first
+        level = depth.get(record.parent or "", -1) + 1 if record.parent not in known else 0
+        depth[record.id] = level
         while len(levels) <= level:
             levels.append([])
-        levels[level].append(one)
+        levels[level].append(record)
     return levels
 
 
-def _named_by(one: SourceRecord) -> set[str]:
-    return {*one.blockers, *one.related, *([one.parent] if one.parent is not None else ())}
+def _named_by(record: SourceRecord) -> set[str]:
+    return {*record.blockers, *record.related, *([record.parent] if record.parent is not None else ())}
 
 
-def _has_more(one: SourceRecord) -> bool:
+def _has_more(record: SourceRecord) -> bool:
     """Whether an item needs more calls than its creation."""
-    return bool(one.blockers or one.related or one.notes)
+    return bool(record.blockers or record.related or record.notes)
 
 
 def _triggers(role: str, state: str) -> tuple[str, ...]:
@@ -404,8 +404,8 @@ def _triggers(role: str, state: str) -> tuple[str, ...]:
     return ("reopen",) if role == "terminal" else ("resume",) if role == "blocked" else ()
 
 
-def _differs(known: Known, one: SourceRecord, name: str) -> bool:
-    return (known.seen or {}).get(name) != seen_of(one).get(name)
+def _differs(known: Known, record: SourceRecord, name: str) -> bool:
+    return (known.seen or {}).get(name) != seen_of(record).get(name)
 
 
 def _ends(edge: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -417,12 +417,12 @@ def _batches(values: Iterable[T], most: int, size: Callable[[T], int]) -> Iterab
     batch: list[T] = []
     total = 0
     for value in values:
-        one = size(value)
-        if batch and (len(batch) == most or total + one > _BATCH_BYTES):
+        length = size(value)
+        if batch and (len(batch) == most or total + length > _BATCH_BYTES):
             yield batch
             batch, total = [], 0
         batch.append(value)
-        total += one
+        total += length
     if batch:
         yield batch
 
@@ -432,7 +432,7 @@ def _size(fields: Mapping[str, Any]) -> int:
 
 
 def _tags(item: Mapping[str, Any]) -> list[str]:
-    return [one for one in str(item.get("tags") or "").split(",") if one]
+    return [tag for tag in str(item.get("tags") or "").split(",") if tag]
 
 
 def _json(value: Any) -> str:

@@ -52,14 +52,14 @@ async def find_marker(fleet: Fleet, source: str) -> str | None:
     """The marker's UUID; None: nothing was imported from there yet."""
     name = item_tag(source, "")
     search = {"operation": "search", "tags": name, "sortBy": "createdAt", "sortOrder": "asc", "limit": 1}
-    found = (await fleet.call("query_items", search))["items"]
-    return str(found[0]["id"]) if found else None
+    markers = (await fleet.call("query_items", search))["items"]
+    return str(markers[0]["id"]) if markers else None
 
 
 async def _marker(fleet: Fleet, source: str) -> str:
     """The marker's UUID; it is made where there is none. Of two that are made at once, the older one is the marker."""
-    found = await find_marker(fleet, source)
-    if found is None:
+    marker = await find_marker(fleet, source)
+    if marker is None:
         spec = {
             "title": f"Imports from {source}",
             "summary": _SUMMARY,
@@ -72,35 +72,35 @@ async def _marker(fleet: Fleet, source: str) -> str:
         for failure in answer.get("failures", ()):
             raise ImportProblem(failure["error"])
         mine = answer["items"][0]["id"]
-        found = await find_marker(fleet, source) or mine
-        if found != mine:
+        marker = await find_marker(fleet, source) or mine
+        if marker != mine:
             await fleet.call("manage_items", {"operation": "delete", "ids": [mine]})
-    return str(found)
+    return str(marker)
 
 
 async def _claim(fleet: Fleet, marker: str, source: str, agent: str, say: Callable[[str], None]) -> int:
     waits = False
     while True:
         claim = {"itemId": marker, "ttlSeconds": _TTL_SECONDS}
-        (one,) = (await fleet.call("claim_item", {"claims": [claim]}, agent=agent))["claimResults"]
-        if one["outcome"] == "success":
-            return int(one["fenceToken"])
-        if one["outcome"] == "terminal_item":
+        (result,) = (await fleet.call("claim_item", {"claims": [claim]}, agent=agent))["claimResults"]
+        if result["outcome"] == "success":
+            return int(result["fenceToken"])
+        if result["outcome"] == "terminal_item":
             moves = [{"itemId": marker, "trigger": trigger} for trigger in ("reopen", "block")]
             await fleet.call("advance_item", {"transitions": moves})
-        elif one["outcome"] == "already_claimed":
+        elif result["outcome"] == "already_claimed":
             if not waits:
                 say(f"another import of source {source} is running: waiting for its end (--source names others)")
             waits = True
-            await asyncio.sleep(min(_ASK_SECONDS, one.get("retryAfterMs", 0) / 1000 + 0.05))
+            await asyncio.sleep(min(_ASK_SECONDS, result.get("retryAfterMs", 0) / 1000 + 0.05))
         else:
-            raise ImportProblem(f"the import cannot be begun: {one.get('error') or one['outcome']}")
+            raise ImportProblem(f"the import cannot be begun: {result.get('error') or result['outcome']}")
 
 
 async def _renew(fleet: Fleet, marker: str, agent: str, fence: int) -> None:
     claim = {"itemId": marker, "ttlSeconds": _TTL_SECONDS, "fenceToken": fence}
     while True:
         await asyncio.sleep(_RENEW_SECONDS)
-        (one,) = (await fleet.call("claim_item", {"claims": [claim]}, agent=agent))["claimResults"]
-        if one["outcome"] != "success":
+        (result,) = (await fleet.call("claim_item", {"claims": [claim]}, agent=agent))["claimResults"]
+        if result["outcome"] != "success":
             raise ClaimLost("stale_fence", "the claim of the import is lost")

@@ -37,20 +37,20 @@ class Mapping_(Struct, forbid_unknown_fields=True):  # noqa: N801 (Mapping is ta
 def read_mapping(path: Path) -> Mapping_:
     """Reads a mapping file (YAML or JSON)."""
     try:
-        found = msgspec.convert(safe_yaml(text_of_bytes(read_regular(path))), Mapping_)
+        mapping = msgspec.convert(safe_yaml(text_of_bytes(read_regular(path))), Mapping_)
     except OSError as error:
         raise ImportProblem(f"the mapping {path} cannot be read: {error}") from None
     except (ImportProblem, msgspec.ValidationError, ValueError) as error:
         raise ImportProblem(f"the mapping {path}: {error}") from None
-    for name, state in found.status.items():
+    for name, state in mapping.status.items():
         if state not in STATES:
             raise ImportProblem(
                 f"the mapping {path}: status {name!r} must be one of {', '.join(STATES)}, not {state!r}"
             )
-    for name, priority in found.priority.items():
+    for name, priority in mapping.priority.items():
         if priority not in ("high", "medium", "low"):
             raise ImportProblem(f"the mapping {path}: priority {name!r} must be high, medium or low, not {priority!r}")
-    return found
+    return mapping
 
 
 def apply_mapping(source: ImportSource, states: Mapping[str, State], own: Mapping_, unknown: State | None) -> None:
@@ -68,28 +68,28 @@ def apply_mapping(source: ImportSource, states: Mapping[str, State], own: Mappin
     types, tags = _lower(own.type), _lower(own.tags)
     missing: Counter[str] = Counter()
     strange: Counter[str] = Counter()
-    for one in source.records:
-        word = one.status.strip().lower()
-        if word in _lower(own.status) or one.state is None:
-            state = known.get(word) if word else one.state or known.get("", "queue")
+    for item in source.records:
+        word = item.status.strip().lower()
+        if word in _lower(own.status) or item.state is None:
+            state = known.get(word) if word else item.state or known.get("", "queue")
             if state is None:
-                missing[one.status] += 1
-            one.state = state or unknown
-        priority = one.priority.strip().lower()
+                missing[item.status] += 1
+            item.state = state or unknown
+        priority = item.priority.strip().lower()
         if priority not in priorities:
-            strange[one.priority] += 1
-        one.priority = priorities.get(priority, "medium")
-        kind = types.get(one.type.lower(), one.type)
-        one.type = kind[:_LONGEST_TYPE]
-        if one.type != kind:
-            source.leave_out(f"ends of types of more than {_LONGEST_TYPE} characters", f"{kind!r} of {one.title}")
-        labels = [tags.get(name.lower(), name).strip() for name in one.tags]
-        one.tags = list(dict.fromkeys(filter(None, map(tag, labels))))
+            strange[item.priority] += 1
+        item.priority = priorities.get(priority, "medium")
+        kind = types.get(item.type.lower(), item.type)
+        item.type = kind[:_LONGEST_TYPE]
+        if item.type != kind:
+            source.leave_out(f"ends of types of more than {_LONGEST_TYPE} characters", f"{kind!r} of {item.title}")
+        labels = [tags.get(name.lower(), name).strip() for name in item.tags]
+        item.tags = list(dict.fromkeys(filter(None, map(tag, labels))))
         for label in labels:
             if label and not tag(label):
-                source.leave_out("labels of which no tag is left", f"{label!r} of {one.title}")
+                source.leave_out("labels of which no tag is left", f"{label!r} of {item.title}")
             elif len(label) > LONGEST_TAG:
-                source.leave_out(f"ends of labels of more than {LONGEST_TAG} characters", f"{label!r} of {one.title}")
+                source.leave_out(f"ends of labels of more than {LONGEST_TAG} characters", f"{label!r} of {item.title}")
     if missing and unknown is None:
         raise ImportProblem(
             f"it is not known what these statuses mean: {_counts(missing)}. Say it in a mapping (--map FILE, such as "
@@ -99,7 +99,7 @@ def apply_mapping(source: ImportSource, states: Mapping[str, State], own: Mappin
         source.remarks.append(f"taken for {unknown}: {_counts(missing)}")
     if strange:
         source.remarks.append(f"taken for priority medium: {_counts(strange)}")
-    source.records = [one for one in source.records if one.state != "skip"]
+    source.records = [record for record in source.records if record.state != "skip"]
 
 
 def tag(text: str) -> str:

@@ -88,10 +88,10 @@ def texts_of(value: Any) -> list[str]:
     """A list of scalars as texts; a single text is one of them."""
     if isinstance(value, str):
         return [value] if value else []
-    return [text for one in value if (text := text_of(one))] if isinstance(value, list) else []
+    return [text for entry in value if (text := text_of(entry))] if isinstance(value, list) else []
 
 
 def sections(*parts: tuple[str, str]) -> str:
     """One text of several, each but the first below its heading; blank ones are left out."""
-    found = [(title, text.strip("\n")) for title, text in parts if text.strip()]
-    return "\n\n".join(text if not title else f"## {title}\n\n{text}" for title, text in found)
+    written = [(title, text.strip("\n")) for title, text in parts if text.strip()]
+    return "\n\n".join(text if not title else f"## {title}\n\n{text}" for title, text in written)

@@ -21,13 +21,13 @@ _SECONDS = 60.0
 
 async def read_register(fleet: Fleet, marker: str) -> dict[str, str]:
     """By id of the source: the UUID of its item, as of the last import that ended."""
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for body in (await _bodies(fleet, marker)).values():
         try:
-            found |= msgspec.json.decode(body, type=dict[str, str])
+            ids |= msgspec.json.decode(body, type=dict[str, str])
         except msgspec.MsgspecError:  # somebody has changed it: the tags are still there
             continue
-    return found
+    return ids
 
 
 async def write_register(fleet: Fleet, marker: str, ids: Mapping[str, str]) -> None:
@@ -36,9 +36,9 @@ async def write_register(fleet: Fleet, marker: str, ids: Mapping[str, str]) -> N
     while len(ids) > _PER_NOTE * 16**digits and digits < 2:
         digits += 1
     parts: dict[str, dict[str, str]] = {}
-    for one, uuid in ids.items():
-        place = hashlib.sha256(one.encode(errors="replace")).hexdigest()[:digits]
-        parts.setdefault(f"{_PREFIX}{digits}{place}", {})[one] = uuid
+    for id_, uuid in ids.items():
+        place = hashlib.sha256(id_.encode(errors="replace")).hexdigest()[:digits]
+        parts.setdefault(f"{_PREFIX}{digits}{place}", {})[id_] = uuid
     wanted = {key: msgspec.json.encode(part, order="sorted").decode() for key, part in parts.items()}
     before = await _bodies(fleet, marker)
     batch: list[dict[str, Any]] = []
@@ -57,12 +57,12 @@ async def write_register(fleet: Fleet, marker: str, ids: Mapping[str, str]) -> N
 async def _bodies(fleet: Fleet, marker: str) -> dict[str, str]:
     listed = {"operation": "list", "itemId": marker, "includeBody": False}
     notes = (await fleet.call("query_notes", listed))["notes"]
-    found = {}
-    for one in notes:
-        if one["key"].startswith(_PREFIX):
-            note = await fleet.call("query_notes", {"operation": "get", "id": one["id"]}, seconds=_SECONDS)
-            found[one["key"]] = str(note.get("body", ""))
-    return found
+    bodies = {}
+    for entry in notes:
+        if entry["key"].startswith(_PREFIX):
+            note = await fleet.call("query_notes", {"operation": "get", "id": entry["id"]}, seconds=_SECONDS)
+            bodies[entry["key"]] = str(note.get("body", ""))
+    return bodies
 
 
 async def _write(fleet: Fleet, notes: list[dict[str, Any]]) -> None:

@@ -38,50 +38,50 @@ def shape(source: ImportSource, below: int = -1) -> None:
         remarks.setdefault(what, []).append((key, ", ".join(lost)))
 
     records = _one_of_each(source.records, say)
-    for one in records.values():
-        _links(one, records, say)
-        _lengths(one, say)
+    for record in records.values():
+        _links(record, records, say)
+        _lengths(record, say)
     _cut_parent_cycles(records, say)
     _cut_cycles(records, say)
     depths = _depths(records)
     for key, depth in depths.items():
         if depth > most:
-            one = records[key]
-            one.extra["parent"] = one.parent
-            while one.parent is not None and depths[one.parent] >= most:
-                one.parent = records[one.parent].parent
+            record = records[key]
+            record.extra["parent"] = record.parent
+            while record.parent is not None and depths[record.parent] >= most:
+                record.parent = records[record.parent].parent
             say(f"are deeper than {most}: put below an ancestor, or at the top", key)
-    parents = {one.parent for one in records.values()}
-    for one in records.values():
-        if one.container and not one.status and one.id not in parents:  # else it would be open for ever
-            one.state = "done"
+    parents = {record.parent for record in records.values()}
+    for record in records.values():
+        if record.container and not record.status and record.id not in parents:  # else it would be open for ever
+            record.state = "done"
     order = sorted(records, key=lambda key: depths[key])
     source.records = [records[key] for key in order]
-    for what, found in remarks.items():
-        shown = found if any(lost for _, lost in found) else found[:_NAMED]
+    for what, cases in remarks.items():
+        named_cases = cases if any(lost for _, lost in cases) else cases[:_NAMED]
         named = "; ".join(
-            label_of(records[one].title, one) + (f" without {lost}" if lost else "") for one, lost in shown
+            label_of(records[key].title, key) + (f" without {lost}" if lost else "") for key, lost in named_cases
         )
-        more = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-        source.remarks.append(f"{len(found)} {what}: {named}{more}")
+        more = f" and {len(cases) - len(named_cases)} more" if len(cases) > len(named_cases) else ""
+        source.remarks.append(f"{len(cases)} {what}: {named}{more}")
 
 
-def _one_of_each(found: Sequence[SourceRecord], say: _Say) -> dict[str, SourceRecord]:
+def _one_of_each(sent: Sequence[SourceRecord], say: _Say) -> dict[str, SourceRecord]:
     """Of records with one id the newest: an older one may revive closed work."""
     records: dict[str, SourceRecord] = {}
     unclear: dict[str, str] = {}
-    for one in found:
-        other = records.setdefault(one.id, one)
-        if other is one:
+    for record in sent:
+        other = records.setdefault(record.id, record)
+        if other is record:
             continue
-        say("came more than once; the newest counts", one.id)
-        times = [_time(each.updated) for each in (other, one)]
-        if other == one:
+        say("came more than once; the newest counts", record.id)
+        times = [_time(each.updated) for each in (other, record)]
+        if other == record:
             continue
         if None in times or times[0] == times[1]:
-            unclear[one.id] = f"{one.id} ({other.title!r}, {one.title!r})"
+            unclear[record.id] = f"{record.id} ({other.title!r}, {record.title!r})"
         elif times[1] > times[0]:  # type: ignore[operator]
-            records[one.id] = one
+            records[record.id] = record
     if unclear:
         raise ImportProblem(
             f"several have one id, and it is not known which is the newest: {', '.join(unclear.values())}; "
@@ -92,73 +92,73 @@ def _one_of_each(found: Sequence[SourceRecord], say: _Say) -> dict[str, SourceRe
 
 def _time(text: str) -> datetime | None:
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _links(one: SourceRecord, records: Mapping[str, SourceRecord], say: _Say) -> None:
-    if one.parent is not None and (one.parent not in records or one.parent == one.id):
-        say("have a parent that is not here", one.id, one.parent)
-        one.extra["parent"] = one.parent
-        one.parent = None
-    for links in (one.blockers, one.related):
-        kept = [key for key in dict.fromkeys(links) if key in records and key != one.id]
+def _links(record: SourceRecord, records: Mapping[str, SourceRecord], say: _Say) -> None:
+    if record.parent is not None and (record.parent not in records or record.parent == record.id):
+        say("have a parent that is not here", record.id, record.parent)
+        record.extra["parent"] = record.parent
+        record.parent = None
+    for links in (record.blockers, record.related):
+        kept = [key for key in dict.fromkeys(links) if key in records and key != record.id]
         if away := dict.fromkeys(links).keys() - set(kept):
-            say("have links to themselves or to what is not here", one.id, *sorted(away))
+            say("have links to themselves or to what is not here", record.id, *sorted(away))
         links[:] = kept[:MOST_EDGES]
         if further := kept[MOST_EDGES:]:
-            say(f"have more than {MOST_EDGES} links", one.id, *further)
+            say(f"have more than {MOST_EDGES} links", record.id, *further)
 
 
-def _lengths(one: SourceRecord, say: _Say) -> None:
-    title = " ".join(re.split(r"[\r\n]+", one.title)).strip()
+def _lengths(record: SourceRecord, say: _Say) -> None:
+    title = " ".join(re.split(r"[\r\n]+", record.title)).strip()
     if not title:
-        say("have no title", one.id)
-        title = f"({one.id})"
+        say("have no title", record.id)
+        title = f"({record.id})"
     if len(title) > TITLE:
-        say(f"have titles of more than {TITLE} characters: whole in the description", one.id)
-        one.description = f"{title}\n\n{one.description}".strip()
+        say(f"have titles of more than {TITLE} characters: whole in the description", record.id)
+        record.description = f"{title}\n\n{record.description}".strip()
         title = title[: TITLE - 1] + "…"
-    one.title = title
-    if len(one.summary) > SUMMARY:
-        say(f"have summaries of more than {SUMMARY} characters: cut", one.id, "its end")
-        one.summary = one.summary[: SUMMARY - 1] + "…"
-    one.description = _cut(one.description, "its description", one.id, say)
-    _notes(one, say)
-    if further := one.tags[MOST_TAGS:]:
-        say(f"have more than {MOST_TAGS} tags", one.id, *further)
-        one.tags = one.tags[:MOST_TAGS]
-    if one.complexity is not None and not math.isfinite(one.complexity):
-        say("have a complexity that is no number", one.id, repr(one.complexity))
-        one.complexity = None
-    if one.complexity is not None:
-        if not 1 <= one.complexity <= 10 or one.complexity != int(one.complexity):
-            one.extra["complexity"] = one.complexity
-            say("have a complexity that is no whole number from 1 to 10: the nearest is taken", one.id)
-        one.complexity = min(max(round(one.complexity), 1), 10)
+    record.title = title
+    if len(record.summary) > SUMMARY:
+        say(f"have summaries of more than {SUMMARY} characters: cut", record.id, "its end")
+        record.summary = record.summary[: SUMMARY - 1] + "…"
+    record.description = _cut(record.description, "its description", record.id, say)
+    _notes(record, say)
+    if further := record.tags[MOST_TAGS:]:
+        say(f"have more than {MOST_TAGS} tags", record.id, *further)
+        record.tags = record.tags[:MOST_TAGS]
+    if record.complexity is not None and not math.isfinite(record.complexity):
+        say("have a complexity that is no number", record.id, repr(record.complexity))
+        record.complexity = None
+    if record.complexity is not None:
+        if not 1 <= record.complexity <= 10 or record.complexity != int(record.complexity):
+            record.extra["complexity"] = record.complexity
+            say("have a complexity that is no whole number from 1 to 10: the nearest is taken", record.id)
+        record.complexity = min(max(round(record.complexity), 1), 10)
 
 
-def _notes(one: SourceRecord, say: _Say) -> None:
+def _notes(record: SourceRecord, say: _Say) -> None:
     """Blank notes say nothing. Of keys that are equal when cut, the first one counts."""
-    found: dict[str, str] = {}
+    notes: dict[str, str] = {}
     lost, cut = list[str](), list[str]()
-    for key, body in one.notes.items():
+    for key, body in record.notes.items():
         short = key[:NOTE_KEY]
         if not body.strip():
             continue
-        if short in found or len(found) == MOST_NOTES:
+        if short in notes or len(notes) == MOST_NOTES:
             lost.append(repr(key))
             continue
         if short != key:
             cut.append(f"the end of the key {key!r}")
-        found[short] = _cut(body, f"the note {short!r}", one.id, say)
+        notes[short] = _cut(body, f"the note {short!r}", record.id, say)
     if cut:
-        say(f"have notes with keys of more than {NOTE_KEY} characters: cut", one.id, *cut)
+        say(f"have notes with keys of more than {NOTE_KEY} characters: cut", record.id, *cut)
     if lost:
-        say(f"have more than {MOST_NOTES} notes, or several of one key", one.id, *lost)
-    one.notes = found
+        say(f"have more than {MOST_NOTES} notes, or several of one key", record.id, *lost)
+    record.notes = notes
 
 
 def _cut(text: str, what: str, key: str, say: _Say) -> str:
@@ -218,7 +218,7 @@ def _depths(records: Mapping[str, SourceRecord]) -> dict[str, int]:
             path.append(at)
             at = records[at].parent
         depth = depths[at] if at is not None else -1
-        for one in reversed(path):
+        for node in reversed(path):
             depth += 1
-            depths[one] = depth
+            depths[node] = depth
     return depths

@@ -25,7 +25,7 @@ async def side_by_side(act: Callable[[T], Awaitable[R]], values: Iterable[T]) ->
     try:
         await asyncio.gather(*workers)
     finally:
-        for one in workers:
-            one.cancel()
+        for worker in workers:
+            worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
     return [results[at] for at in range(len(results))]

@@ -19,7 +19,7 @@ def states(names: Mapping[State, Sequence[str]]) -> dict[str, State]:
 
 def assigned(names: Sequence[str], lost: Counter[str]) -> dict[str, str]:
     """The field ``assignee``: an item has one, so of several the first counts; the others are counted in ``lost``."""
-    found = [one.strip() for one in names if one.strip()]
-    lost["assignees besides the first"] += len(found) > 1
-    lost[f"assignees of more than {_LONGEST} characters"] += bool(found) and len(found[0]) > _LONGEST
-    return {"assignee": found[0]} if found and len(found[0]) <= _LONGEST else {}
+    assignees = [name.strip() for name in names if name.strip()]
+    lost["assignees besides the first"] += len(assignees) > 1
+    lost[f"assignees of more than {_LONGEST} characters"] += bool(assignees) and len(assignees[0]) > _LONGEST
+    return {"assignee": assignees[0]} if assignees and len(assignees[0]) <= _LONGEST else {}

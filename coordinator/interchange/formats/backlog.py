@@ -59,11 +59,11 @@ def read_folder(folder: Path, skip_unreadable: bool = False) -> ImportSource:
             f"{len(unreadable)} files cannot be read; mend them, or leave them out (--skip-unreadable): "
             + "; ".join(unreadable)
         )
-    numbers = {_number(one.id): one.id for one in source.records}
-    for one in source.records:
-        one.blockers = [numbers.get(_number(other), other) for other in one.blockers]
-        above = _number(one.parent) if one.parent else _number(one.id).rpartition(".")[0]
-        one.parent = numbers.get(above, one.parent)
+    numbers = {_number(record.id): record.id for record in source.records}
+    for record in source.records:
+        record.blockers = [numbers.get(_number(other), other) for other in record.blockers]
+        above = _number(record.parent) if record.parent else _number(record.id).rpartition(".")[0]
+        record.parent = numbers.get(above, record.parent)
     return source
 
 
@@ -73,11 +73,11 @@ def _settings(folder: Path) -> tuple[str, str]:
         file = folder / name
         if file.is_file():
             try:
-                found = _mapping(safe_yaml(text_of_bytes(read_regular(file))))
+                mapping = _mapping(safe_yaml(text_of_bytes(read_regular(file))))
             except (ImportProblem, OSError, ValueError) as error:
                 raise ImportProblem(f"{file}: {error}") from None
-            statuses = texts_of(found.get("statuses"))
-            prefix = text_of(found.get("task_prefix")).lower()
+            statuses = texts_of(mapping.get("statuses"))
+            prefix = text_of(mapping.get("task_prefix")).lower()
             return statuses[-1].lower() if statuses else "done", prefix or "task"
     return "done", "task"
 
@@ -110,7 +110,7 @@ def _record(file: Path, ended: bool, last: str, source: ImportSource) -> SourceR
         blockers=texts_of(front.get("dependencies")),
         notes=notes,
         updated=str(front.get("updated_date") or ""),
-        fields=assigned([one.removeprefix("@") for one in texts_of(front.get("assignee"))], source.lost),
+        fields=assigned([name.removeprefix("@") for name in texts_of(front.get("assignee"))], source.lost),
         extra={"milestone": front["milestone"]} if text_of(front.get("milestone")) else {},
     )
 
@@ -119,20 +119,20 @@ def _quoted(match: re.Match[str]) -> str:
     """A line with names of people, which may be no YAML: the tool quotes them before it reads them."""
     lead, value = match[1], match[2].strip()
     if value[0] == "[" and value[-1] == "]":
-        names = [one.strip() for one in value[1:-1].split(",")]
-        return f"{lead}[{', '.join(json.dumps(one) if one[:1] == '@' else one for one in names)}]"
+        names = [name.strip() for name in value[1:-1].split(",")]
+        return f"{lead}[{', '.join(json.dumps(name) if name[:1] == '@' else name for name in names)}]"
     return match[0] if value[0] in "'\"[" else lead + json.dumps(value)
 
 
 def _body(text: str) -> tuple[str, dict[str, str]]:
     """Description and notes: the sections below second headings."""
     parts = _HEADING.split(text)
-    found = [("", parts[0].strip()), *zip(map(str.strip, parts[1::2]), map(str.strip, parts[2::2]), strict=True)]
+    blocks = [("", parts[0].strip()), *zip(map(str.strip, parts[1::2]), map(str.strip, parts[2::2]), strict=True)]
     notes: dict[str, str] = {}
-    for name, body in found:
+    for name, body in blocks:
         if body and (key := _NOTES.get(name.lower())):
             notes[key] = f"{notes[key]}\n\n{body}" if key in notes else body
-    kept = [("" if name == "Description" else name, body) for name, body in found if name.lower() not in _NOTES]
+    kept = [("" if name == "Description" else name, body) for name, body in blocks if name.lower() not in _NOTES]
     return sections(*kept), notes
 
 

@@ -29,53 +29,53 @@ _STATUS_OUT = {"queue": "open", "work": "in_progress", "review": "in_progress", 
 def read(data: bytes) -> ImportSource:
     """Reads an export. Raises ImportProblem: a line is no issue."""
     source = ImportSource()
-    for number, one in json_lines(data):
-        kind = text_of(one.get("_type")) or "issue"
-        name = text_of(one.get("title")) or text_of(one.get("id")) or text_of(one.get("key")) or f"line {number}"
+    for number, issue in json_lines(data):
+        kind = text_of(issue.get("_type")) or "issue"
+        name = text_of(issue.get("title")) or text_of(issue.get("id")) or text_of(issue.get("key")) or f"line {number}"
         if kind != "issue":
             source.leave_out(f"lines of type {kind}", name)
-        elif text_of(one.get("status")) == "tombstone":
+        elif text_of(issue.get("status")) == "tombstone":
             source.leave_out("tombstones", name)
-        elif (kind := text_of(one.get("issue_type"))) in _NO_ITEMS:
+        elif (kind := text_of(issue.get("issue_type"))) in _NO_ITEMS:
             source.leave_out(f"issues of type {kind}", name)
-        elif one.get("ephemeral"):
+        elif issue.get("ephemeral"):
             source.leave_out("ephemeral issues", name)
         else:
-            source.records.append(_record(one, number, source))
+            source.records.append(_record(issue, number, source))
     return source
 
 
-def _record(one: dict[str, Any], number: int, source: ImportSource) -> SourceRecord:
-    id = text_of(one.get("id"))  # noqa: A001 (as the format names it)
+def _record(issue: dict[str, Any], number: int, source: ImportSource) -> SourceRecord:
+    id = text_of(issue.get("id"))  # noqa: A001 (as the format names it)
     if not id:
         raise ImportProblem(f"line {number} has no id")
-    priority = text_of(one.get("priority"))
-    status = text_of(one.get("status"))
+    priority = text_of(issue.get("priority"))
+    status = text_of(issue.get("status"))
     record = SourceRecord(
         id,
-        text_of(one.get("title")),
+        text_of(issue.get("title")),
         sections(
-            ("", text_of(one.get("description"))),
-            ("Design", text_of(one.get("design"))),
-            ("Acceptance criteria", text_of(one.get("acceptance_criteria"))),
-            ("Notes", text_of(one.get("notes"))),
+            ("", text_of(issue.get("description"))),
+            ("Design", text_of(issue.get("design"))),
+            ("Acceptance criteria", text_of(issue.get("acceptance_criteria"))),
+            ("Notes", text_of(issue.get("notes"))),
         ),
         status=status,
         # A status of one's own is closed if the issue is.
-        state="done" if one.get("closed_at") and status.lower() not in STATES else None,
-        updated=text_of(one.get("updated_at")),
+        state="done" if issue.get("closed_at") and status.lower() not in STATES else None,
+        updated=text_of(issue.get("updated_at")),
         priority=_PRIORITIES.get(priority, priority),
-        type=text_of(one.get("issue_type")),
-        tags=texts_of(one.get("labels")),
-        fields=assigned(texts_of(one.get("assignee")), source.lost),
-        extra={name: one[name] for name in _KEPT if one.get(name)},
+        type=text_of(issue.get("issue_type")),
+        tags=texts_of(issue.get("labels")),
+        fields=assigned(texts_of(issue.get("assignee")), source.lost),
+        extra={name: issue[name] for name in _KEPT if issue.get(name)},
     )
-    for edge in _objects(one.get("dependencies")):
+    for edge in _objects(issue.get("dependencies")):
         _add_edge(record, text_of(edge.get("depends_on_id")), text_of(edge.get("type")) or "blocks", source)
-    if comments := [_comment(each) for each in _objects(one.get("comments"))]:
+    if comments := [_comment(each) for each in _objects(issue.get("comments"))]:
         record.notes["comments"] = "\n\n".join(comments)
         source.lost["authors and times of comments: kept as one note"] += 1
-    for name, value in one.items():
+    for name, value in issue.items():
         source.lost[name] += name not in _READ and bool(value)
     return record
 
@@ -91,13 +91,13 @@ def _add_edge(record: SourceRecord, other: str, kind: str, source: ImportSource)
             source.lost[f"dependencies of type {kind}: RELATES_TO, they hold nothing back"] += 1
 
 
-def _comment(one: dict[str, Any]) -> str:
-    head = " ".join(filter(None, (text_of(one.get("author")), text_of(one.get("created_at")))))
-    return f"{head}:\n{text_of(one.get('text'))}" if head else text_of(one.get("text"))
+def _comment(comment: dict[str, Any]) -> str:
+    head = " ".join(filter(None, (text_of(comment.get("author")), text_of(comment.get("created_at")))))
+    return f"{head}:\n{text_of(comment.get('text'))}" if head else text_of(comment.get("text"))
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def write(records: Iterable[SourceRecord]) -> Iterator[str]:

@@ -34,25 +34,25 @@ def read(data: bytes) -> ImportSource:
     source = ImportSource()
     issues = list[dict[str, Any]]()
     last: dict[str, dict[str, Any]] = {}
-    found = _issues(data)
-    for place, one in enumerate(found):
-        if "html_url" in one:
-            one = _of_rest(one, source)
-        url, number = text_of(one.get("url")), text_of(one.get("number")) or place + 1
+    listed = _issues(data)
+    for place, issue in enumerate(listed):
+        if "html_url" in issue:
+            issue = _of_rest(issue, source)
+        url, number = text_of(issue.get("url")), text_of(issue.get("number")) or place + 1
         if not url:
             raise ImportProblem(f"issue {number} has no url: ask for it (--json number,title,url,...)")
         if _PULL.search(url):
-            source.leave_out("pull requests", text_of(one.get("title")) or url)
-        elif not text_of(one.get("state")):
+            source.leave_out("pull requests", text_of(issue.get("title")) or url)
+        elif not text_of(issue.get("state")):
             raise ImportProblem(f"issue {number} has no state: ask for it (--json number,title,url,state,...)")
-        elif last.get(url) != one:  # pages may overlap
-            last[url] = one
-            issues.append(one)
-    source.records = [_record(one, source) for one in issues]
-    by_url = {one.id: one for one in source.records}
-    for one, record in zip(issues, source.records, strict=True):
-        _link(one, record, by_url, source)
-    if len(found) == _LISTED:
+        elif last.get(url) != issue:  # pages may overlap
+            last[url] = issue
+            issues.append(issue)
+    source.records = [_record(issue, source) for issue in issues]
+    by_url = {record.id: record for record in source.records}
+    for issue, record in zip(issues, source.records, strict=True):
+        _link(issue, record, by_url, source)
+    if len(listed) == _LISTED:
         source.remarks.append(
             f"exactly {_LISTED} issues came: gh prints no more without --limit (`gh api`: --paginate)"
         )
@@ -61,22 +61,22 @@ def read(data: bytes) -> ImportSource:
 
 def _issues(data: bytes) -> list[dict[str, Any]]:
     """The objects of a list, a search, pages in a list (``--slurp``), or of several of these one after the other."""
-    found: list[Any] = []
+    values: list[Any] = []
     for value in json_values(data):
-        found += value if isinstance(value, list) else [value]
-    flat = [each for one in found for each in (one if isinstance(one, list) else _items(one))]
-    if not all(isinstance(one, dict) and one.keys() & {"number", "title", "url"} for one in flat):
+        values += value if isinstance(value, list) else [value]
+    flat = [each for value in values for each in (value if isinstance(value, list) else _items(value))]
+    if not all(isinstance(issue, dict) and issue.keys() & {"number", "title", "url"} for issue in flat):
         raise ImportProblem("the file is not a list of issues, as `gh issue list --json ...` prints it")
     return flat
 
 
-def _items(one: Any) -> list[Any]:
-    return _list(one["items"]) if isinstance(one, dict) and "total_count" in one else [one]
+def _items(value: Any) -> list[Any]:
+    return _list(value["items"]) if isinstance(value, dict) and "total_count" in value else [value]
 
 
-def _of_rest(one: dict[str, Any], source: ImportSource) -> dict[str, Any]:
+def _of_rest(raw: dict[str, Any], source: ImportSource) -> dict[str, Any]:
     """An issue of the REST interface, as ``gh issue list`` prints it."""
-    issue = {_REST.get(name, name): value for name, value in one.items() if name != "url" and name not in _REST_ONLY}
+    issue = {_REST.get(name, name): value for name, value in raw.items() if name != "url" and name not in _REST_ONLY}
     parent = text_of(issue.get("parent"))
     issue["parent"] = {
         "url": parent.replace("://api.github.com/repos/", "://github.com/").replace("/api/v3/repos/", "/")
@@ -87,38 +87,38 @@ def _of_rest(one: dict[str, Any], source: ImportSource) -> dict[str, Any]:
     return issue
 
 
-def _record(one: dict[str, Any], source: ImportSource) -> SourceRecord:
-    url = text_of(one.get("url"))
-    labels = [text_of(_of(label, "name")) or text_of(label) for label in _list(one.get("labels"))]
+def _record(issue: dict[str, Any], source: ImportSource) -> SourceRecord:
+    url = text_of(issue.get("url"))
+    labels = [text_of(_of(label, "name")) or text_of(label) for label in _list(issue.get("labels"))]
     priority = next((match[1] for label in labels if (match := _PRIORITY.fullmatch(label.strip()))), "")
-    milestone = text_of(_of(one.get("milestone"), "title"))
-    reason = text_of(one.get("stateReason")).lower()
-    for name, value in one.items():
+    milestone = text_of(_of(issue.get("milestone"), "title"))
+    reason = text_of(issue.get("stateReason")).lower()
+    for name, value in issue.items():
         source.lost[name] += name not in _READ and bool(value) and _of(value, "total_count") != 0
     return SourceRecord(
         url,
-        text_of(one.get("title")),
-        text_of(one.get("body")),
-        status="not_planned" if reason in ("not_planned", "duplicate") else text_of(one.get("state")),
+        text_of(issue.get("title")),
+        text_of(issue.get("body")),
+        status="not_planned" if reason in ("not_planned", "duplicate") else text_of(issue.get("state")),
         priority=priority,
-        type=text_of(_of(one.get("issueType"), "name")),
+        type=text_of(_of(issue.get("issueType"), "name")),
         tags=labels + ([f"milestone:{milestone}"] if milestone else []),
         url=url,
-        updated=text_of(one.get("updatedAt")),
-        fields=assigned([text_of(_of(each, "login")) for each in _list(one.get("assignees"))], source.lost),
-        extra={"number": one.get("number")},
+        updated=text_of(issue.get("updatedAt")),
+        fields=assigned([text_of(_of(each, "login")) for each in _list(issue.get("assignees"))], source.lost),
+        extra={"number": issue.get("number")},
     )
 
 
-def _link(one: dict[str, Any], record: SourceRecord, by_url: dict[str, SourceRecord], source: ImportSource) -> None:
-    if isinstance(one.get("parent"), dict):
-        record.parent = text_of(one["parent"].get("url")) or None
+def _link(issue: dict[str, Any], record: SourceRecord, by_url: dict[str, SourceRecord], source: ImportSource) -> None:
+    if isinstance(issue.get("parent"), dict):
+        record.parent = text_of(issue["parent"].get("url")) or None
     for name in _LINKS:
-        value = one.get(name)
+        value = issue.get(name)
         nodes = _list(_of(value, "nodes")) if isinstance(value, dict) else _list(value)
         total = _of(value, "totalCount")
         if isinstance(total, int) and total > len(nodes):
-            source.remarks.append(f"issue {one.get('number')}: only {len(nodes)} of {total} {name} came")
+            source.remarks.append(f"issue {issue.get('number')}: only {len(nodes)} of {total} {name} came")
         for url in filter(None, (text_of(_of(node, "url")) for node in nodes)):
             if name == "blockedBy":
                 record.blockers.append(url)

@@ -31,12 +31,12 @@ _READ |= {"Parent summary", "Status Category Changed", "Assignee Id", "Reporter 
 def read(data: bytes) -> ImportSource:
     """Reads an export. Wiki markup of descriptions stays as it is. Raises ImportProblem: it is none."""
     source = ImportSource()
-    found = list({tuple(row.cells): row for row in rows(data, ("Issue key", "Summary", "Status"))}.values())
+    issues = list({tuple(row.cells): row for row in rows(data, ("Issue key", "Summary", "Status"))}.values())
     # A parent may be named by the number of the issue, which is not its key.
-    keys = {row["Issue id"]: row["Issue key"] for row in found if row["Issue id"]}
-    source.records = [_record(row, keys, source) for row in found]
-    records = {one.id: one for one in source.records}
-    for row, record in zip(found, source.records, strict=True):
+    keys = {row["Issue id"]: row["Issue key"] for row in issues if row["Issue id"]}
+    source.records = [_record(row, keys, source) for row in issues]
+    records = {record.id: record for record in source.records}
+    for row, record in zip(issues, source.records, strict=True):
         _link(row, record, records, source)
     return source
 

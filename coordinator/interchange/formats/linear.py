@@ -22,10 +22,10 @@ def read(data: bytes) -> ImportSource:
     """Reads an export. Raises ImportProblem: it is none."""
     source = ImportSource()
     ids: dict[str, str] = {}
-    found = list(rows(data, ("ID", "Title", "Status")))
-    for row in found:
+    issues = list(rows(data, ("ID", "Title", "Status")))
+    for row in issues:
         ids[row["ID"]] = row["UUID"] or row["ID"]
-    for row in found:
+    for row in issues:
         source.records.append(_record(row, ids, source))
     return source
 
@@ -36,7 +36,7 @@ def _record(row: CsvRow, ids: dict[str, str], source: ImportSource) -> SourceRec
     estimate = row["Estimate"]
 
     def others(name: str) -> list[str]:
-        return [ids.get(one.strip(), one.strip()) for one in row[name].split(",") if one.strip()]
+        return [ids.get(ref.strip(), ref.strip()) for ref in row[name].split(",") if ref.strip()]
 
     return SourceRecord(
         ids[row["ID"]],
@@ -46,7 +46,7 @@ def _record(row: CsvRow, ids: dict[str, str], source: ImportSource) -> SourceRec
         state=ended,
         priority=row["Priority"],
         complexity=float(estimate) if estimate.replace(".", "", 1).isdecimal() else None,
-        tags=[one for one in row["Labels"].split(", ") if one],
+        tags=[label for label in row["Labels"].split(", ") if label],
         parent=next(iter(others("Parent issue")), None),
         blockers=others("Blocked by"),
         related=others("Related to") + others("Duplicate of"),

@@ -47,17 +47,17 @@ def json_value(data: bytes) -> Any:
 
 def json_values(data: bytes) -> list[Any]:
     """The values of a file that has one or more, one after the other, as programs print pages of results."""
-    text, begin, found = text_of_bytes(data).strip(), 0, list[Any]()
-    while begin < len(text) or not found:
+    text, begin, values = text_of_bytes(data).strip(), 0, list[Any]()
+    while begin < len(text) or not values:
         try:
             end = _next(text, begin)[1]
         except (ValueError, RecursionError):
             end = len(text)  # whose decoder says what is wrong
-        found.append(_value(text[begin:end]))
+        values.append(_value(text[begin:end]))
         while end < len(text) and text[end].isspace():
             end += 1
         begin = end
-    return found
+    return values
 
 
 def _value(text: str) -> Any:

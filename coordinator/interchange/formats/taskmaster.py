@@ -26,20 +26,20 @@ _READ |= {"assignee", "complexity", "complexityScore", "parentTaskId", "parentId
 
 def read(data: bytes) -> ImportSource:
     """Reads a file of tasks. Raises ImportProblem: it is none."""
-    found = json_value(data)
-    if not isinstance(found, dict):
+    file = json_value(data)
+    if not isinstance(file, dict):
         raise ImportProblem("the file is not one of Task Master: it has no object at the top")
-    contexts = {name: one for name, one in found.items() if isinstance(one, dict) and "tasks" in one}
-    if isinstance(found.get("tasks"), list):  # as before there were contexts
+    contexts = {name: context for name, context in file.items() if isinstance(context, dict) and "tasks" in context}
+    if isinstance(file.get("tasks"), list):  # as before there were contexts
         if "master" in contexts:
             raise ImportProblem("there are tasks at the top and in the context master: leave those that count")
-        contexts["master"] = {"tasks": found["tasks"]}
+        contexts["master"] = {"tasks": file["tasks"]}
     if not contexts:
         raise ImportProblem("the file is not one of Task Master: it has no tasks")
     source = ImportSource()
-    source.lost.update(name for name, value in found.items() if value and name != "tasks" and name not in contexts)
+    source.lost.update(name for name, value in file.items() if value and name != "tasks" and name not in contexts)
     for name, context in contexts.items():
-        source.lost.update(f"{one} of context {name}" for one, value in context.items() if value and one != "tasks")
+        source.lost.update(f"{key} of context {name}" for key, value in context.items() if value and key != "tasks")
         tasks = context["tasks"]
         if not isinstance(tasks, list):
             raise ImportProblem(f"{name}: tasks is not a list")
@@ -47,7 +47,7 @@ def read(data: bytes) -> ImportSource:
         source.records.append(root)
         # Of each task: its place for messages, the number of the one above, and the record above.
         left: deque[tuple[Any, str, str | None, SourceRecord]] = deque(
-            (one, f"{name}: task {place + 1}", None, root) for place, one in enumerate(tasks)
+            (task, f"{name}: task {place + 1}", None, root) for place, task in enumerate(tasks)
         )
         while left:
             task, place, above, parent = left.popleft()
@@ -56,14 +56,14 @@ def read(data: bytes) -> ImportSource:
             source.records.append(record)
             number = record.id.removeprefix(f"{name}/")
             subtasks = task.get("subtasks")
-            for n, one in enumerate(subtasks if isinstance(subtasks, list) else []):
-                left.append((one, f"{name}: subtask {n + 1} of task {number}", number, record))
-        _end_root(root, [one for one in source.records if one.parent == root.id])
+            for n, subtask in enumerate(subtasks if isinstance(subtasks, list) else []):
+                left.append((subtask, f"{name}: subtask {n + 1} of task {number}", number, record))
+        _end_root(root, [record for record in source.records if record.parent == root.id])
     return source
 
 
 def _end_root(root: SourceRecord, tasks: list[SourceRecord]) -> None:
-    ended = tasks and all(STATES.get(one.status.lower()) in ("done", "cancelled") for one in tasks)
+    ended = tasks and all(STATES.get(task.status.lower()) in ("done", "cancelled") for task in tasks)
     root.state = "done" if ended else "queue"
 
 
@@ -89,7 +89,7 @@ def _record(task: Any, place: str, context: str, above: str | None, source: Impo
     for kind, value in wrong.items():
         if value:
             source.leave_out(kind, f"{value!r} of {text_of(task.get('title')) or number}")
-    blockers = [_blocker(one, above) for one in dependencies] if isinstance(dependencies, list) else []
+    blockers = [_blocker(dependency, above) for dependency in dependencies] if isinstance(dependencies, list) else []
     return SourceRecord(
         f"{context}/{own}",
         text_of(task.get("title")),
@@ -98,7 +98,7 @@ def _record(task: Any, place: str, context: str, above: str | None, source: Impo
         status=text_of(task.get("status")),
         priority=text_of(task.get("priority")),
         complexity=complexity if is_number else None,
-        blockers=[f"{context}/{one}" for one in blockers if one],
+        blockers=[f"{context}/{blocker}" for blocker in blockers if blocker],
         fields=assigned([text_of(task.get("assignee"))], source.lost),
         extra={"id": own},
     )

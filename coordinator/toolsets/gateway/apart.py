@@ -23,12 +23,12 @@ _THREADS = 2
 _pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="gateway-schemas")
 
 
-async def apart(given: object, check: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+async def apart(value: object, check: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
     """What a pure function returns that checks a caller's value; raises what it raises.
 
     Args:
-        given: the value.
+        value: what it checks.
     """
-    if len(msgspec.json.encode(given)) <= SHORT:
+    if len(msgspec.json.encode(value)) <= SHORT:
         return check(*args, **more)
     return await asyncio.get_running_loop().run_in_executor(_pool, partial(check, *args, **more))

@@ -144,10 +144,10 @@ class Decisions:
         """
         page = await self._audit.approvals(project, False, after, min(limit, MOST))
         workflows = list(dict.fromkeys(row.workflow for row in page.rows))
-        read = await asyncio.gather(*(self._snapshot(project, one) for one in workflows))
+        read = await asyncio.gather(*(self._snapshot(project, workflow) for workflow in workflows))
         snapshots = dict(zip(workflows, read, strict=True))
         approvals = (_open(row, snapshots[row.workflow], who) for row in page.rows)
-        return OpenPage(page.now, page.next, [one for one in approvals if one is not None])
+        return OpenPage(page.now, page.next, [approval for approval in approvals if approval is not None])
 
     async def instance(self, project: str, id: str, who: Principal) -> tuple[Snapshot, list[AnswerChoice]] | None:
         """An instance, and the transitions by which people may leave its state; None: there is none of this id."""
@@ -217,7 +217,7 @@ class Decisions:
 def _open(row: ListedApproval, snapshot: Snapshot | None, who: Principal) -> OpenApproval | None:
     """What is needed to answer an approval; None: the instance does not wait for it any more."""
     instance = snapshot.instance if snapshot is not None else None
-    open_one = next((one for one in instance.approvals if one.id == row.id), None) if instance is not None else None
+    open_one = next((each for each in instance.approvals if each.id == row.id), None) if instance is not None else None
     if snapshot is None or instance is None or open_one is None:
         return None
     workflow = snapshot.workflow
@@ -239,7 +239,7 @@ def _open(row: ListedApproval, snapshot: Snapshot | None, who: Principal) -> Ope
         state.guidance,
         _decode(instance.context),
         _decode(instance.input),
-        [evidence_of(one) for one in instance.last_evidence],
+        [evidence_of(text) for text in instance.last_evidence],
         instance.deadline,
         instance.transition,
         answers(snapshot, who),

@@ -341,7 +341,7 @@ class Operations:
             request.transition,
             request.arguments,
             snapshot.circumstances(request.principal),
-            [one.requester for one in instance.approvals if one.distinct],
+            [approval.requester for approval in instance.approvals if approval.distinct],
         )
         task = snapshot.task(request.operation, "submit", request.principal)
         task.transition, task.arguments, task.via = request.transition, fired.arguments, request.via

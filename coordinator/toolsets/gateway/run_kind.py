@@ -88,8 +88,8 @@ class GatewayPlanner:
 
     def load(self, spec: bytes) -> InstanceSpec:
         """Takes the hash of the definitions. Their text is read on first use."""
-        found = spec.decode()
-        return InstanceSpec(found, self._instances.known(found))
+        name = spec.decode()
+        return InstanceSpec(name, self._instances.known(name))
 
     async def prepare(self, step: StepRun, spec: InstanceSpec) -> Work | Outcome:
         """The call of the attempt, or the outcome if it is known already."""

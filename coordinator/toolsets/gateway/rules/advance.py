@@ -44,8 +44,8 @@ class AdvanceBuilder:
 
     def record(self, kind: str, /, **payload: Any) -> None:
         """Adds an event to the audit."""
-        shown = redacted({key: value for key, value in payload.items() if value is not None})
-        self.advance.audit = [*self.advance.audit, Event(kind, _encode(shown).decode())]
+        public = redacted({key: value for key, value in payload.items() if value is not None})
+        self.advance.audit = [*self.advance.audit, Event(kind, _encode(public).decode())]
 
     def commit(self, target: str, draft: dict[str, Any], outcome: str, *, bump: bool = True) -> None:
         """Commits the hop: the instance takes its state and context.
@@ -155,8 +155,8 @@ class AdvanceBuilder:
         task, place = self._task, self._place
         done = f"The call of {place} was carried out, but its result" if task.carried_out else f"The result of {place}"
         what = f"{done} cannot be used: {problem}"
-        told = {"message": what, "carriedOut": task.carried_out or None}
-        self.record("transition.failed", transition=task.transition or None, errorClass=PERMANENT, **told)
+        details = {"message": what, "carriedOut": task.carried_out or None}
+        self.record("transition.failed", transition=task.transition or None, errorClass=PERMANENT, **details)
         return self._fail(what, PERMANENT, task.carried_out)
 
     @property

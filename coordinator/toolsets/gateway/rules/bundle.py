@@ -55,15 +55,15 @@ def packed(root: str, workflow: Workflow, others: Mapping[str, Workflow], limits
         root: the name of the definition.
         others: all definitions; the sub-workflows are taken from them.
     """
-    found: dict[str, Workflow] = {root: workflow}
+    reached: dict[str, Workflow] = {root: workflow}
     waiting = [workflow]
     while waiting:
         for _, executor, _ in executors_of(waiting.pop()):
             name = executor.definition_id if executor.kind == "workflow" else None
-            if name is not None and name not in found and name in others:
-                found[name] = others[name]
+            if name is not None and name not in reached and name in others:
+                reached[name] = others[name]
                 waiting.append(others[name])
-    bundle = Bundle(definitions=found, limits=limits)
+    bundle = Bundle(definitions=reached, limits=limits)
     text = _encode(bundle)
     return Packed(blake2b(text, digest_size=12).hexdigest(), text, bundle)
 

@@ -195,7 +195,7 @@ def key_of(executor: Executor, task: Task) -> str:
 
 
 def _arguments(stated: tuple[Any, ...], scope: Scope, literal: FillIn) -> tuple[str, ...]:
-    found: list[str] = []
+    words: list[str] = []
     for number, value in enumerate(stated):
         where = f"args.{number}"
         resolved = resolve(value, scope, literal=literal)
@@ -204,8 +204,8 @@ def _arguments(stated: tuple[Any, ...], scope: Scope, literal: FillIn) -> tuple[
         text = _text(resolved, where)
         if is_path(value) and text.startswith("-") and _END_OF_OPTIONS not in stated[:number]:
             raise Unresolved(f"{where} would be an option: {text[:50]!r}; put '--' before it to allow that")
-        found.append(text)
-    return tuple(found)
+        words.append(text)
+    return tuple(words)
 
 
 def _path(template: str, scope: Scope) -> str:
@@ -225,16 +225,16 @@ def _path(template: str, scope: Scope) -> str:
 
 
 def _query(stated: dict[str, Any], scope: Scope, literal: FillIn) -> tuple[tuple[str, str], ...]:
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for key, value in stated.items():
         resolved = resolve(value, scope, literal=literal)
         several = resolved if isinstance(resolved, list) else [resolved]
-        found += [(key, _text(one, f"query.{key}")) for one in several if one is not None]
-    return tuple(found)
+        pairs += [(key, _text(part, f"query.{key}")) for part in several if part is not None]
+    return tuple(pairs)
 
 
 def _headers(stated: dict[str, str], scope: Scope, literal: FillIn) -> dict[str, str]:
-    found = {}
+    headers = {}
     for name, value in stated.items():
         resolved = resolve(value, scope, literal=literal)
         if resolved is None:
@@ -242,8 +242,8 @@ def _headers(stated: dict[str, str], scope: Scope, literal: FillIn) -> dict[str,
         text = _text(resolved, f"headers.{name}")
         if not _HEADER.fullmatch(text):
             raise Unresolved(f"headers.{name} must be one line of ASCII characters, without blanks around it")
-        found[name] = text
-    return found
+        headers[name] = text
+    return headers
 
 
 def _text(value: Any, where: str) -> str:

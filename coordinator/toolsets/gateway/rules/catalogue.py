@@ -89,10 +89,10 @@ class Catalogue:
         servers: Servers | None = None,
     ) -> None:
         self._gateway = gateway or Gateway(version="1.0.0")
-        found = resolved(self._gateway)
-        self.workflows: Mapping[str, Workflow] = found.workflows
+        settled = resolved(self._gateway)
+        self.workflows: Mapping[str, Workflow] = settled.workflows
         """Definitions by id."""
-        self.capabilities: dict[str, Resolved] = {**found.capabilities, **found.exposed}
+        self.capabilities: dict[str, Resolved] = {**settled.capabilities, **settled.exposed}
         """Declared, exposed and imported capabilities by id."""
         self.left_out: dict[str, list[LeftOut]] = {}
         """Tools that are to be imported and cannot be offered, by connection."""
@@ -101,7 +101,7 @@ class Catalogue:
         self._packed: dict[str, Packed] = {}
         self.items: dict[str, CatalogueItem] = {}
         """All items by id, in the order in which gateway.home shows them."""
-        self._list(found.capabilities, found.exposed, self._servers, all_connections(gateway, connections))
+        self._list(settled.capabilities, settled.exposed, self._servers, all_connections(gateway, connections))
 
     @cached_property
     def index(self) -> Index:
@@ -130,10 +130,10 @@ class Catalogue:
 
     def session(self, capability: str) -> Packed | None:
         """The bundle of a session with a capability; None if there is no such capability."""
-        found = self.capabilities.get(capability)
-        if found is None:
+        exposed = self.capabilities.get(capability)
+        if exposed is None:
             return None
-        return self._bundle(f"{PROXY} {capability}", PROXY, session_of(found))
+        return self._bundle(f"{PROXY} {capability}", PROXY, session_of(exposed))
 
     def sessions(self) -> Workflow:
         """``proxy_default`` as a whole, for explanations."""
@@ -190,7 +190,7 @@ class Catalogue:
         if not known.tools and not known.available and listed:
             self._add_connection(stated.connection, f"Its tools are not known: {known.reason}.", False)
         left_out = self.left_out.setdefault(stated.connection, [])
-        left_out += [one for one in known.left_out if _wanted(stated, one.tool) and one not in left_out]
+        left_out += [tool for tool in known.left_out if _wanted(stated, tool.tool) and tool not in left_out]
         for tool in known.tools:
             if not _wanted(stated, tool.name):
                 continue

@@ -245,7 +245,7 @@ def refusal_events(transition: str, rejected: Rejected, **more: str) -> Sequence
     message = rejected.message
     if rejected.code == SCHEMA:
         # Names the invalid fields, but not their values.
-        places = ", ".join(one["path"] for one in rejected.details["violations"])
+        places = ", ".join(violation["path"] for violation in rejected.details["violations"])
         message = f"The input does not match its schema: {places}."
     details = redacted({"transition": transition[:200], **more, "code": rejected.code, "message": message})
     return [*events, Event("transition.rejected", _encode(details).decode())]
@@ -255,7 +255,7 @@ def _violated(problems: Sequence[Violation]) -> Rejected:
     return Rejected(
         SCHEMA,
         f"The input does not match its schema: {sentence(problems)}.",
-        {"violations": [{"path": one.path, "message": one.message} for one in problems]},
+        {"violations": [{"path": problem.path, "message": problem.message} for problem in problems]},
     )
 
 

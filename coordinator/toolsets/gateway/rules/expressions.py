@@ -108,8 +108,8 @@ def compare(left: Any, word: str, right: Any) -> bool:
 def equal(left: Any, right: Any) -> bool:
     """Whether two JSON values are equal; numbers are compared as doubles, within machine epsilon."""
     if _is_number(left) and _is_number(right):
-        one, other = double(left), double(right)
-        return one == other or abs(one - other) < _EPSILON
+        first, other = double(left), double(right)
+        return first == other or abs(first - other) < _EPSILON
     return _same(left, right)
 
 
@@ -134,22 +134,22 @@ def _same(left: Any, right: Any) -> bool:
 def _value(operand: Any, known: Scope) -> Any:
     if not isinstance(operand, Path):
         return operand
-    found = operand.find(known)
-    return None if found is MISSING else found
+    value = operand.find(known)
+    return None if value is MISSING else value
 
 
 def _tokens(text: str) -> list[tuple[str, Any]]:
     if len(text) > _MAX_LENGTH:
         raise Malformed(f"is longer than {_MAX_LENGTH} characters")
-    found: list[tuple[str, Any]] = []
+    tokens: list[tuple[str, Any]] = []
     at = 0
     while text[at:].strip():
         match = _TOKEN.match(text, at)
         if match is None:
             raise Malformed(f"cannot be understood from {text[at:].strip()[:40]!r} on")
-        found.append(_token(match))
+        tokens.append(_token(match))
         at = match.end()
-    return found
+    return tokens
 
 
 def _token(match: re.Match[str]) -> tuple[str, Any]:

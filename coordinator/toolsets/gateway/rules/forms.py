@@ -24,8 +24,8 @@ _FORMATS = ("email", "uri", "date", "date-time")
 
 def properties(schema: Mapping[str, Any] | None) -> dict[str, Any]:
     """The arguments of a transition, with the schema of each."""
-    found: dict[str, Any] = (schema or {}).get("properties", {})
-    return found
+    fields: dict[str, Any] = (schema or {}).get("properties", {})
+    return fields
 
 
 def form(schema: Mapping[str, Any] | None) -> dict[str, dict[str, Any]] | None:
@@ -34,8 +34,8 @@ def form(schema: Mapping[str, Any] | None) -> dict[str, dict[str, Any]] | None:
     A form may say less than the schema, which the arguments have to match all the same.
     """
     fields: dict[str, dict[str, Any]] = {}
-    for name, found in properties(schema).items():
-        field = _field(found)
+    for name, member in properties(schema).items():
+        field = _field(member)
         if field is None:
             return None
         fields[name] = field
@@ -55,7 +55,7 @@ def _field(schema: Any) -> dict[str, Any] | None:
     default, options = schema.get("default"), schema.get("enum")
     if isinstance(default, _PYTHON[kind]) and isinstance(default, bool) == (kind == "boolean"):
         field["default"] = default
-    if kind == "string" and isinstance(options, list) and all(isinstance(one, str) for one in options):
+    if kind == "string" and isinstance(options, list) and all(isinstance(option, str) for option in options):
         field["enum"] = options
     if kind == "string" and schema.get("format") in _FORMATS:
         field["format"] = schema["format"]

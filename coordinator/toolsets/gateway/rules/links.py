@@ -102,7 +102,7 @@ class Links:
             legal.setdefault(retry, transitions[retry])
         elif machine.chains(workflow.states[state]):
             legal = dict(machine.stuck(workflow, state, at))
-        return [self._move(id, version, name, one, at) for name, one in islice(legal.items(), MOST)]
+        return [self._move(id, version, name, transition, at) for name, transition in islice(legal.items(), MOST)]
 
     def _move(self, id: str, version: int, name: str, transition: Transition, at: Circumstances) -> Link:
         arguments = machine.prefilled(transition, at.scope)

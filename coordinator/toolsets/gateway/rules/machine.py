@@ -37,7 +37,7 @@ def actor_problem(transition: Transition, roles: Sequence[str]) -> str:
 
 def chains(state: State) -> bool:
     """Whether a state is left automatically, because all its transitions are deterministic."""
-    return bool(state.transitions) and all(one.actor == "deterministic" for one in state.transitions.values())
+    return bool(state.transitions) and all(way.actor == "deterministic" for way in state.transitions.values())
 
 
 def default_arguments(transition: Transition) -> dict[str, Any]:
@@ -63,15 +63,15 @@ def offered(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[
     state = workflow.states[state_name]
     if ends(state):
         return
-    shown = state.link_filter or workflow.link_filter
+    links = state.link_filter or workflow.link_filter
     for name, transition in state.transitions.items():
         if transition.actor == "deterministic":
             continue
         if transition.actor == "system" and actor_problem(transition, at.principal.roles):
             continue
-        if shown == "legal" and refused(transition.guards, at):
+        if links == "legal" and refused(transition.guards, at):
             continue
-        if shown == "byGuards":
+        if links == "byGuards":
             if actor_problem(transition, at.principal.roles):
                 continue
             if not all_hold(transition.guards, at._replace(scope=at.scope._replace(arguments=NO_ARGUMENTS))):

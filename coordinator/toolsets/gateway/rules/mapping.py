@@ -28,8 +28,8 @@ def evaluated(spec: Any, scope: Scope) -> Any:
     """The value of one spec. A path that leads to nothing is null."""
     if is_path(spec):
         path = parse(spec)
-        found = MISSING if path is None else path.find(scope)
-        return None if found is MISSING else found
+        value = MISSING if path is None else path.find(scope)
+        return None if value is MISSING else value
     if isinstance(spec, dict) and len(spec) == 1:
         ((name, operands),) = spec.items()
         if name == "set":

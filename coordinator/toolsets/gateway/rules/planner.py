@@ -356,8 +356,8 @@ class _Run:
         if len(self._text(mapped)) > MAX_CONTEXT:
             mapped, changes = cut_to_fit(mapped, new)
         if changes or task.kept or task.wholes:
-            before = {one.key for one in task.kept} | task.wholes.keys()
-            replaced = {key: None for key, one in new.items() if key in before and one != context.get(key)}
+            before = {whole.key for whole in task.kept} | task.wholes.keys()
+            replaced = {key: None for key, value in new.items() if key in before and value != context.get(key)}
             for key, whole in {**replaced, **changes}.items():
                 task.wholes.pop(key, None)
                 task.wholes[key] = whole

@@ -94,7 +94,7 @@ class _Resolver:
 
     def run(self) -> Resolution:
         gateway = self._gateway
-        declared = {name: found for name in gateway.capabilities if (found := self._capability(name)) is not None}
+        declared = {name: made for name in gateway.capabilities if (made := self._capability(name)) is not None}
         exposed: dict[str, Resolved] = {}
         for number, exposure in enumerate(gateway.proxy.expose):
             here: KeyPath = ("gateway", "proxy", "expose", number)
@@ -226,14 +226,14 @@ class _Resolver:
         if reliability is None or reliability.fallback is None:
             return reliability
         executors = []
-        for number, one in enumerate(reliability.fallback.executors):
-            if one.capability is not None:
+        for number, step in enumerate(reliability.fallback.executors):
+            if step.capability is not None:
                 here: KeyPath = (*at, "reliability", "fallback", "executors", number, "capability")
-                base = self._named(one.capability, here)
+                base = self._named(step.capability, here)
                 if base is None:
                     continue
-                one = base.executor
-            executors.append(one)
+                step = base.executor
+            executors.append(step)
         fallback = replace(reliability.fallback, executors=tuple(executors)) if executors else None
         return replace(reliability, fallback=fallback)
 

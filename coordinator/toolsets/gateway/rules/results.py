@@ -128,7 +128,7 @@ def page(data: bytes, room: int) -> tuple[int, str]:
         How many bytes of a cut first character are left out; and as much of the rest as there is room for, at least one
         character.
     """
-    begun = next((at for at, one in enumerate(data) if one & 0xC0 != 0x80), len(data))
+    begun = next((at for at, byte in enumerate(data) if byte & 0xC0 != 0x80), len(data))
     text = data[begun:].decode(errors="ignore")
     return begun, fitting(text, room) or text[:1]
 
@@ -169,11 +169,11 @@ def _first(text: bytes) -> str:
 def _without_media(value: Any, blocks: list[Any]) -> Any:
     """A value whose images and sounds say where they are; these are added to ``blocks``."""
     if isinstance(value, list):
-        return [_without_media(one, blocks) for one in value]
+        return [_without_media(entry, blocks) for entry in value]
     if not isinstance(value, dict):
         return value
     data, mime = value.get("data"), value.get("mimeType")
     if value.get("type") in _MEDIA and isinstance(data, str) and isinstance(mime, str):
         blocks.append({"type": value["type"], "data": data, "mimeType": mime})
         return {**value, "data": f"(content[{len(blocks)}] of the answer with offset 0)"}
-    return {key: _without_media(one, blocks) for key, one in value.items()}
+    return {key: _without_media(entry, blocks) for key, entry in value.items()}

@@ -86,8 +86,8 @@ def resolve(value: Any, scope: Scope, absent: Any = None, literal: Callable[[str
         path = parse(value) if is_path(value) else None
         if path is None:
             return literal(value)
-        found = path.find(scope)
-        return absent if found is MISSING else found
+        inner = path.find(scope)
+        return absent if inner is MISSING else inner
     if isinstance(value, dict):
         return {key: resolve(entry, scope, absent, literal) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -100,8 +100,8 @@ def present(stated: Mapping[str, Any], scope: Scope, literal: Callable[[str], st
 
     An entry whose path leads to nothing is left out. Deeper inside an entry such a path becomes null.
     """
-    found = {key: resolve(value, scope, MISSING, literal) for key, value in stated.items()}
-    return {key: _without(value) for key, value in found.items() if value is not MISSING}
+    values = {key: resolve(value, scope, MISSING, literal) for key, value in stated.items()}
+    return {key: _without(value) for key, value in values.items() if value is not MISSING}
 
 
 def _without(value: Any) -> Any:

@@ -17,7 +17,7 @@ from coordinator.toolsets.gateway.rules.scope import Scope
 
 def visible(catalogue: Catalogue, principal: Principal) -> Sequence[CatalogueItem]:
     """The items that a principal may see, in the catalogue's order."""
-    return [one for one in catalogue.items.values() if sees(catalogue, one.id, principal)]
+    return [item for item in catalogue.items.values() if sees(catalogue, item.id, principal)]
 
 
 def sees(catalogue: Catalogue, id: str, principal: Principal, arguments: Mapping[str, Any] | None = None) -> bool:
@@ -31,12 +31,12 @@ def sees(catalogue: Catalogue, id: str, principal: Principal, arguments: Mapping
     capability = catalogue.capabilities.get(id)
     if capability is None:
         return True
-    given = {} if arguments is None else with_defaults(capability.schema, dict(arguments))
-    return all_hold(capability.guards, Circumstances(principal, Scope({}, given)))
+    arguments_given = {} if arguments is None else with_defaults(capability.schema, dict(arguments))
+    return all_hold(capability.guards, Circumstances(principal, Scope({}, arguments_given)))
 
 
 def seen_sessions(catalogue: Catalogue, sessions: Workflow, principal: Principal) -> Workflow:
     """The definition of sessions, limited to the capabilities that a principal may see."""
     ready = sessions.states[READY]
-    seen = {name: one for name, one in ready.transitions.items() if sees(catalogue, name, principal)}
+    seen = {name: transition for name, transition in ready.transitions.items() if sees(catalogue, name, principal)}
     return replace(sessions, states={READY: replace(ready, transitions=seen)})

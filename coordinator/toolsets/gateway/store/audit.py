@@ -156,7 +156,7 @@ class AuditStore:
         since, size = 0, PAGE
         while True:
             page = await self._store.run(_OPEN, project, since, size)
-            approvals |= {one.id: one for one in page}
+            approvals |= {approval.id: approval for approval in page}
             if len(page) < size:
                 return list(approvals.values())
             # The next page begins with the last timestamp of this one. A page that has only one timestamp grows.

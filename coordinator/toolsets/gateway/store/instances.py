@@ -212,9 +212,9 @@ class InstanceStore(RunStore):
             start: 0 is the beginning of its text.
         """
         key = keys.gate_result.key(project, f"{workflow}_{kept.place}")
-        found: bytes = await self._store.command("GETRANGE", key, start, start + count - 1)
+        data: bytes = await self._store.command("GETRANGE", key, start, start + count - 1)
         now = await self._store.command("HGET", keys.gate_data.key(project, workflow), "r")
-        return found if (now or b"[]").decode() == instance.kept else None
+        return data if (now or b"[]").decode() == instance.kept else None
 
     async def expire(self, project: str, workflow: str, late: str, advance: Advance) -> bool:
         """Carries out the timeout of an instance. Returns False if that was done already.
@@ -256,15 +256,15 @@ class InstanceStore(RunStore):
 
     async def bundle(self, project: str, hash: str) -> Bundle | None:
         """The definitions with this hash, which an instance started with; None if the instance was deleted."""
-        found = self._bundles.get(hash)
-        if found is None:
+        bundle = self._bundles.get(hash)
+        if bundle is None:
             text = await self._store.command("GET", keys.gate_bundle.key(project, hash))
             if text is None:
                 return None
             if len(self._bundles) >= _MOST_BUNDLES:
                 self._bundles.clear()
-            found = self._bundles[hash] = unpacked(text)
-        return found
+            bundle = self._bundles[hash] = unpacked(text)
+        return bundle
 
     def known(self, hash: str) -> Bundle | None:
         """The definitions with this hash, if this process has read them."""

@@ -25,18 +25,18 @@ class ServerStore:
 
     async def read(self) -> Mapping[str, ServerTools]:
         """Reads the lists of all servers."""
-        found = await self._store.command("HGETALL", keys.gate_servers.key(keys.FLEET))
-        pairs = found.items() if isinstance(found, dict) else zip(found[::2], found[1::2], strict=True)
+        stored = await self._store.command("HGETALL", keys.gate_servers.key(keys.FLEET))
+        pairs = stored.items() if isinstance(stored, dict) else zip(stored[::2], stored[1::2], strict=True)
         return {name.decode(): _decode(text) for name, text in pairs}
 
     async def time(self) -> int:
         """The store's time in Unix ms: when a server was asked, for ``write`` and ``forget``."""
         return await self._store.time()
 
-    async def write(self, connection: str, known: ServerTools, asked: int) -> bool:
+    async def write(self, connection: str, known: ServerTools, asked_at: int) -> bool:
         """Stores a server's list and notifies the front-ends. Returns False if another process asked it later."""
-        return bool(await self._store.run(_KEEP, keys.FLEET, connection, asked, msgspec.json.encode(known)))
+        return bool(await self._store.run(_KEEP, keys.FLEET, connection, asked_at, msgspec.json.encode(known)))
 
-    async def forget(self, connection: str, asked: int) -> None:
+    async def forget(self, connection: str, asked_at: int) -> None:
         """Deletes the list of a server from which nothing is imported any more, and notifies the front-ends."""
-        await self._store.run(_KEEP, keys.FLEET, connection, asked, "")
+        await self._store.run(_KEEP, keys.FLEET, connection, asked_at, "")

@@ -80,7 +80,7 @@ def answer(snapshot: Snapshot, principal: Principal, links: Links) -> WorkflowAn
             snapshot.id, snapshot.workflow, at.state, at.version, circumstances, ending.retry if ending else ""
         ) or [links.myself(snapshot.id)]  # nothing is legal for this caller now; only ended instances have no links
     if present:
-        made.links += [links.result(snapshot.id, one.key) for one in snapshot.kept]
+        made.links += [links.result(snapshot.id, kept.key) for kept in snapshot.kept]
     if ending is not None and ending.chain:
         made.chain = [_hop(hop) for hop in ending.chain]
     if ending is not None and ending.stopped:
@@ -150,24 +150,24 @@ def refusal_of(links: Links) -> Any:
 
 
 def _add_guidance(made: WorkflowAnswer, snapshot: Snapshot, state: str) -> None:
-    found = snapshot.workflow.states[state]
-    if found.goal or found.guidance:
-        made.guidance = Guidance(goal=found.goal or UNSET, instructions=found.guidance or UNSET)
+    definition = snapshot.workflow.states[state]
+    if definition.goal or definition.guidance:
+        made.guidance = Guidance(goal=definition.goal or UNSET, instructions=definition.guidance or UNSET)
 
 
 def _add_facts(made: WorkflowAnswer, instance: Instance) -> None:
     """Adds evidence, open approvals and the last failure."""
     evidence = []
-    for one in instance.last_evidence:
-        at, _, text = one.partition(" ")
+    for line in instance.last_evidence:
+        at, _, text = line.partition(" ")
         about = _decode(text)
         evidence.append(EvidenceShown(kind=about["kind"], transition=about["transition"], at=iso(int(at))))
     if evidence:
         made.evidence = evidence
     if instance.approvals:
         made.pending_human = [
-            PendingHuman(request_id=one.id, queue=one.queue, requested_at=iso(one.asked_at))
-            for one in instance.approvals
+            PendingHuman(request_id=approval.id, queue=approval.queue, requested_at=iso(approval.asked_at))
+            for approval in instance.approvals
         ]
     if instance.failure:
         failure = _decode(instance.failure)

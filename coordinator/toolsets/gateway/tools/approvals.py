@@ -43,9 +43,9 @@ def question(snapshot: Snapshot, principal: Principal, otherwise: Any) -> Questi
         return None
     if ending is not None and (ending.error is not None or ending.version != instance.version):
         return None
-    if any(one.distinct and one.requester == principal.id for one in instance.approvals):
+    if any(approval.distinct and approval.requester == principal.id for approval in instance.approvals):
         return None
-    if any(principal.id in msgspec.json.decode(one.declined or "[]") for one in instance.approvals):
+    if any(principal.id in msgspec.json.decode(approval.declined or "[]") for approval in instance.approvals):
         return None
     choices = dict(_choices(snapshot, principal))
     if not choices:
@@ -54,12 +54,12 @@ def question(snapshot: Snapshot, principal: Principal, otherwise: Any) -> Questi
         DECISION: {
             "type": "string",
             "title": "Decision",
-            "oneOf": [{"const": name, "title": one.title or name} for name, one in choices.items()],
+            "oneOf": [{"const": name, "title": choice.title or name} for name, choice in choices.items()],
         }
     }
-    for one in choices.values():
-        fields |= forms.form(one.input_schema) or {}
-    needed = [forms.required(one.input_schema) for one in choices.values()]
+    for choice in choices.values():
+        fields |= forms.form(choice.input_schema) or {}
+    needed = [forms.required(choice.input_schema) for choice in choices.values()]
     return Question(
         message=_message(snapshot, choices),
         fields=fields,
@@ -97,7 +97,7 @@ def _choices(snapshot: Snapshot, principal: Principal) -> Iterator[tuple[str, Tr
         fields = forms.form(transition.input_schema)
         if fields is None or DECISION in fields:
             continue
-        if any(seen.setdefault(field, found) != found for field, found in fields.items()):
+        if any(seen.setdefault(field, part) != part for field, part in fields.items()):
             continue
         yield name, transition
 
@@ -106,12 +106,12 @@ def _message(snapshot: Snapshot, choices: Mapping[str, Transition]) -> str:
     """What the person has to know to decide; all of it is from the definition."""
     workflow, instance = snapshot.workflow, snapshot.instance
     state = workflow.states[instance.state]
-    queues = ", ".join(dict.fromkeys(one.queue for one in instance.approvals if one.queue))
+    queues = ", ".join(dict.fromkeys(approval.queue for approval in instance.approvals if approval.queue))
     lines = [
         f"{workflow.title or instance.definition} ({snapshot.id}) waits in state {instance.state!r} for a decision"
         + (f" of {queues}." if queues else "."),
         state.goal or state.description,
         state.guidance,
-        *(f"{one.title or name}: {one.description}" for name, one in choices.items() if one.description),
+        *(f"{choice.title or name}: {choice.description}" for name, choice in choices.items() if choice.description),
     ]
     return "\n".join(line for line in lines if line)[:_MOST_TEXT]

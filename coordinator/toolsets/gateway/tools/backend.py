@@ -110,19 +110,19 @@ class Backend(Service):
         gateway = self._settings.gateway
         if gateway is None or not (gateway.proxy.imports or "connections" in gateway.discovery.include):
             return
-        found = await self._servers.read()
-        if found == self._known:
+        known = await self._servers.read()
+        if known == self._known:
             return
         settings = self._settings
         # In a thread, because it takes a while with thousands of tools.
-        made = await asyncio.to_thread(_prepared, settings, found)
-        self._known = found
+        made = await asyncio.to_thread(_prepared, settings, known)
+        self._known = known
         if settings is self._settings:
             self._replace(made)
         else:
-            self._replace(Catalogue(self._settings.gateway, self._settings.connections, found))
-        wanted = {one.connection for one in gateway.proxy.imports}
-        SERVERS_UNAVAILABLE.set(sum(not found[name].available for name in wanted & found.keys()))
+            self._replace(Catalogue(self._settings.gateway, self._settings.connections, known))
+        wanted = {use.connection for use in gateway.proxy.imports}
+        SERVERS_UNAVAILABLE.set(sum(not known[name].available for name in wanted & known.keys()))
 
     async def _audit_event(self, event: str) -> None:
         """Records the active definitions in the audit: each process at its start, one process after a reload."""

@@ -27,7 +27,7 @@ class WatchedInstances:
             return None
         at = snapshot.instance
         # That an operation has begun, and waits for its executor, has no event of its own.
-        facts = (at.status, at.state, at.version, at.failure, at.failed_at, [one.id for one in at.approvals])
+        facts = (at.status, at.state, at.version, at.failure, at.failed_at, [approval.id for approval in at.approvals])
         return Reading(version(facts), False, (key,), facts=snapshot)
 
 
@@ -41,6 +41,6 @@ def _met(attention: bool, principal: Principal, reading: Reading) -> bool:
     instance = snapshot.instance
     if instance.ended or instance.operation or not attention:
         return instance.ended
-    own = any(one.distinct and one.requester == principal.id for one in instance.approvals)
+    own = any(approval.distinct and approval.requester == principal.id for approval in instance.approvals)
     moves = dict(machine.offered(snapshot.workflow, instance.state, snapshot.circumstances(principal))).values()
     return any(not machine.actor_problem(move, principal.roles) and not (own and move.actor == HUMAN) for move in moves)

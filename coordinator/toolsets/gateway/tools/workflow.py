@@ -272,7 +272,7 @@ class Workflows:
         if isinstance(name, str) and (
             name not in catalogue.capabilities or not sees(catalogue, name, principal, checks.call_arguments(inputs))
         ):
-            known = (one.id for one in visible(catalogue, principal) if one.id in catalogue.capabilities)
+            known = (item.id for item in visible(catalogue, principal) if item.id in catalogue.capabilities)
             raise checks.unknown_capability(name, known)
         called = await apart(inputs, checks.called, self._backend.catalogue, inputs)
         capability = called.capability

@@ -56,14 +56,14 @@ def too_deep(value: Any) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
-        for one in level:
-            if isinstance(one, Mapping):
-                inner += one.values()
-            elif isinstance(one, list | tuple):
-                inner += one
+        for part in level:
+            if isinstance(part, Mapping):
+                inner += part.values()
+            elif isinstance(part, list | tuple):
+                inner += part
         if not inner:
             return False
-        level = [one for one in inner if isinstance(one, Mapping | list | tuple)]
+        level = [part for part in inner if isinstance(part, Mapping | list | tuple)]
         if not level:
             return False
     return True
@@ -101,8 +101,8 @@ def violations(schema: Mapping[str, Any] | None, value: Any, name: str) -> list[
         return []
     try:
         validator.begin()
-        found = list(islice(_validator(schema).iter_errors(value), _MAX_FOUND))
-        errors = sorted(found, key=lambda error: list(map(str, error.absolute_path)))
+        errors_here = list(islice(_validator(schema).iter_errors(value), _MAX_FOUND))
+        errors = sorted(errors_here, key=lambda error: list(map(str, error.absolute_path)))
     except validator.TooLong:
         return [Violation(name, "takes too long to be checked against its schema")]
     except Exception as error:
@@ -114,8 +114,8 @@ def mismatch(schema: Mapping[str, Any], value: Any) -> str:
     """Why what a server made does not match its own schema, as a sentence; empty: it does, or nobody can tell."""
     try:
         validator.begin()
-        found = list(islice(_validator(schema).iter_errors(value), _MAX_SHOWN))
-        return sentence(_violation(error, "structuredContent") for error in found)
+        errors = list(islice(_validator(schema).iter_errors(value), _MAX_SHOWN))
+        return sentence(_violation(error, "structuredContent") for error in errors)
     except Exception:
         return ""
 
@@ -140,8 +140,8 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
     return ""
 
 
-def sentence(found: Iterable[Violation]) -> str:
-    return "; ".join(f"{one.path}: {one.message}" for one in found)
+def sentence(violations: Iterable[Violation]) -> str:
+    return "; ".join(f"{violation.path}: {violation.message}" for violation in violations)
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:

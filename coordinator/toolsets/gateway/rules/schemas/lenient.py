@@ -70,10 +70,10 @@ def mended(schema: Any) -> Any:
         if made.get(key) == []:
             made[key] = {}
         if isinstance(made.get(key), Mapping):
-            made[key] = {name: mended(one) for name, one in made[key].items()}
+            made[key] = {name: mended(part) for name, part in made[key].items()}
     for key in _SCHEMAS:
         if isinstance(made.get(key), list):
-            made[key] = [mended(one) for one in made[key]]
+            made[key] = [mended(part) for part in made[key]]
         elif key in made:
             made[key] = mended(made[key])
     return made
@@ -95,14 +95,14 @@ def _type(name: Any) -> str | None:
 def _mend_types(made: dict[str, Any]) -> None:
     stated = made.get("type")
     if isinstance(stated, list):
-        named = list(dict.fromkeys(_type(one) for one in stated))
+        named = list(dict.fromkeys(_type(kind) for kind in stated))
         if _ANY in named or not named:
             del made["type"]
         elif None not in named:
             made["type"] = named
-    elif (one := _type(stated)) is not None and "type" in made:
-        made["type"] = one
-        if one == _ANY:
+    elif (type_here := _type(stated)) is not None and "type" in made:
+        made["type"] = type_here
+        if type_here == _ANY:
             del made["type"]
 
 
@@ -111,10 +111,10 @@ def _mend_required(made: dict[str, Any]) -> None:
     required = made.pop("required", None)
     if isinstance(required, str):
         required = [required]
-    names = [one for one in required if isinstance(one, str)] if isinstance(required, list) else []
+    names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
     properties = made.get("properties")
     if isinstance(properties, Mapping):
-        names += [name for name, one in properties.items() if isinstance(one, Mapping) and one.get("required") is True]
+        names += [name for name, sub in properties.items() if isinstance(sub, Mapping) and sub.get("required") is True]
     if names:
         made["required"] = list(dict.fromkeys(names))
 

@@ -37,7 +37,7 @@ def inner_problem(schema: Mapping[str, Any]) -> str:
         inner, resolver = waiting.pop()
         if not isinstance(inner, Mapping) or id(inner) in same:
             continue
-        same[id(inner)] = [id(one) for key in _IN_PLACE for one in inner.get(key, ())]
+        same[id(inner)] = [id(part) for key in _IN_PLACE for part in inner.get(key, ())]
         for pattern in inner.get("patternProperties", ()):  # not every draft says that these are patterns
             try:
                 compiled(pattern)
@@ -46,22 +46,22 @@ def inner_problem(schema: Mapping[str, Any]) -> str:
         for keyword in _REFERENCES:
             if not isinstance(reference := inner.get(keyword), str):
                 continue
-            shown = f"{keyword} {reference[:_MAX_SHOWN]!r}"
+            named = f"{keyword} {reference[:_MAX_SHOWN]!r}"
             try:
                 meant = resolver.lookup(reference)
             except Unresolvable:
-                return f"{shown} leads nowhere; references within the schema are followed, and to drafts of JSON Schema"
+                return f"{named} leads nowhere; references within the schema are followed, and to drafts of JSON Schema"
             # It may be a place where the draft expects no schema, and so has not checked any.
             try:
                 draft.check_schema(meant.contents, format_checker=None)
             except SchemaError:
-                return f"{shown} leads to what is no JSON Schema"
+                return f"{named} leads to what is no JSON Schema"
             waiting.append((meant.contents, meant.resolver))
             same[id(inner)].append(id(meant.contents))
         rest = {key: value for key, value in inner.items() if key not in _DEFINITIONS}
         waiting += [
-            (one, resolver.in_subresource(specification.create_resource(one)))
-            for one in specification.subresources_of(rest)
+            (part, resolver.in_subresource(specification.create_resource(part)))
+            for part in specification.subresources_of(rest)
         ]
     try:
         TopologicalSorter(same).prepare()

@@ -116,7 +116,7 @@ def _additional_properties(original: Callable[..., Any]) -> Callable[..., Any]:
         patterns = schema.get("patternProperties")
         if not patterns or not validator.is_type(instance, "object"):
             return original(validator, value, instance, schema)
-        rest = {key: entry for key, entry in instance.items() if not any(_found(one, key) for one in patterns)}
+        rest = {key: entry for key, entry in instance.items() if not any(_found(pattern, key) for pattern in patterns)}
         # The patterns were applied above, so the original must not match them again.
         return original(validator, value, rest, {**schema, "patternProperties": {}})
 
@@ -141,26 +141,26 @@ def _evaluated(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[
     _left()
     if not isinstance(schema, Mapping):
         return set()
-    found = set(instance.keys() & schema.get("properties", {}).keys())
-    found |= {key for key in instance if any(_found(one, key) for one in schema.get("patternProperties", ()))}
+    evaluated = set(instance.keys() & schema.get("properties", {}).keys())
+    evaluated |= {key for key in instance if any(_found(regex, key) for regex in schema.get("patternProperties", ()))}
     for keyword in ("additionalProperties", "unevaluatedProperties"):
         if keyword in schema:
-            found |= {key for key, value in instance.items() if _holds(validator, value, schema[keyword])}
-    inner = [one for key, one in schema.get("dependentSchemas", {}).items() if key in instance]
-    inner += [one for key in ("allOf", "anyOf", "oneOf") for one in schema.get(key, ())]
+            evaluated |= {key for key, value in instance.items() if _holds(validator, value, schema[keyword])}
+    inner = [part for key, part in schema.get("dependentSchemas", {}).items() if key in instance]
+    inner += [part for key in ("allOf", "anyOf", "oneOf") for part in schema.get(key, ())]
     if "if" in schema:
         holds = _holds(validator, instance, schema["if"])
         inner += [schema["if"], schema.get("then")] if holds else [schema.get("else")]
-    for one in inner:
-        if isinstance(one, Mapping) and _holds(validator, instance, one):
-            found |= _evaluated(validator, instance, one)
+    for part in inner:
+        if isinstance(part, Mapping) and _holds(validator, instance, part):
+            evaluated |= _evaluated(validator, instance, part)
     for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
         if keyword in schema:
             # The library has no public way to follow a reference.
             meant = validator._resolver.lookup(schema[keyword])
             there = validator.evolve(schema=meant.contents, _resolver=meant.resolver)
-            found |= _evaluated(there, instance, meant.contents)
-    return found
+            evaluated |= _evaluated(there, instance, meant.contents)
+    return evaluated
 
 
 def _holds(validator: Any, value: Any, schema: Any) -> bool:
