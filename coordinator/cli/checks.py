@@ -37,13 +37,13 @@ def base_urls(text: str, name: str) -> list[str]:
     from coordinator.client.http import urls_of
 
     urls = urls_of(text)
-    for one in urls or [text]:
-        check_base_url(one, name)
+    for url in urls or [text]:
+        check_base_url(url, name)
     try:
         address(text)
     except ValueError as error:
         raise CommandFailed(f"{name}: {error}", Exit.USAGE) from None
-    return [one.rstrip("/") for one in urls]
+    return [url.rstrip("/") for url in urls]
 
 
 def check_range(flag: str, value: float, least: float, most: float) -> None:

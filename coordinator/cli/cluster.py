@@ -47,13 +47,13 @@ def status(
         facts, names = asyncio.run(_read(address, loaded.settings.redis_timeout_ms))
     except StoreError as error:
         raise store_failed(error) from None
-    found = check_cluster(facts, loaded.settings.redis_timeout_ms / 1000, names or ())
-    findings = [one for one in found if one.verdict != "ok"]
+    checked = check_cluster(facts, loaded.settings.redis_timeout_ms / 1000, names or ())
+    findings = [finding for finding in checked if finding.verdict != "ok"]
     projects = None if names is None else Counter(map(facts.shard_of, names))
-    problems = [f"{one.what}: {one.said}" for one in findings]
+    problems = [f"{finding.what}: {finding.said}" for finding in findings]
     report = {"url": address.without_password, **_as_json(facts, projects), "problems": problems}
     print_as(report, [address.without_password, *_lines(facts, projects), *lines_of(findings)], format == "json")
-    wrong = any(one.verdict in ("warns", "fails") for one in findings)
+    wrong = any(finding.verdict in ("warns", "fails") for finding in findings)
     return Exit.FAILED if wrong or projects is None else Exit.OK
 
 
@@ -107,8 +107,8 @@ def _as_json(facts: ClusterFacts, projects: Counter[int] | None) -> dict[str, An
     for node in nodes:
         node.pop("info", None)
     shards = [
-        {"shard": one.shard, "slots": one.slots, "projects": None if projects is None else projects[one.shard]}
-        for one in facts.primaries
+        {"shard": shard.shard, "slots": shard.slots, "projects": None if projects is None else projects[shard.shard]}
+        for shard in facts.primaries
     ]
     where = {"fleetShard": facts.shard_of(keys.FLEET), "queueShard": facts.shard_of(keys.QUEUE)}
     return {"shards": shards, "nodes": nodes, "uncovered": facts.uncovered, **where}

@@ -69,7 +69,7 @@ def with_settings(
     if finds_fleet is None:
         finds_fleet = only is not None and "redis_url" in only and not starts_store
     names = set(Settings.__struct_fields__ if only is None else only) - set(without)
-    shown = names & set(listed) if only is None else names
+    wanted = names & set(listed) if only is None else names
     fields = [field for field in fields_of(Settings) if field.flag is not None and field.name in names]
 
     def decorate(command: Callable[Concatenate[LoadedSettings, P], int | None]) -> Callable[..., int | None]:
@@ -89,14 +89,14 @@ def with_settings(
         project = signature.parameters["project"].default if "project" in signature.parameters else None
         takes_url = "by_url" in signature.parameters
         own = list(signature.parameters.values())[1:]
-        added = _annotations(fields, shown, {} if starts_store else _OF_READERS)
+        added = _annotations(fields, wanted, {} if starts_store else _OF_READERS)
         extra = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
             for name, annotation in added.items()
         ]
         # cyclopts reads the signature for the parameters and the annotations for their types.
         run.__signature__ = signature.replace(parameters=[*own, *extra])  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in [*own, *extra]}
+        run.__annotations__ = {each.name: each.annotation for each in [*own, *extra]}
         run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
         return run
 
@@ -176,7 +176,7 @@ def _summary(field: Field) -> str:
     default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
     if default and default != "0":
         return f"{first} [default: {default}]"
-    return " ".join((first, *(one for one in more if one.startswith(("Empty", "0: ")))))
+    return " ".join((first, *(line for line in more if line.startswith(("Empty", "0: ")))))
 
 
 def _metavar(field: Field) -> str:

@@ -45,10 +45,10 @@ def as_typed(message: str) -> str:
 
     Where neither was typed, the refusal is about what the fleet has, and the field stays.
     """
-    found = _WITHIN.match(message) or _ACTOR.match(message) or _PATH.match(message)
-    if found is None:
+    match = _WITHIN.match(message) or _ACTOR.match(message) or _PATH.match(message)
+    if match is None:
         return message
-    field, text = found[1], message[found.end() :]
+    field, text = match[1], message[match.end() :]
     if field == "actor" and not _given("--agent"):
         return f"{AGENT_VARIABLE}: {text}" if os.environ.get(AGENT_VARIABLE) else f"who acts: {text}"
     if field in _IDS:

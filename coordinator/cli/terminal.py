@@ -27,8 +27,8 @@ def print_json(value: Any, indent: int = 2) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     taken = text.encode(encoding, "replace").decode(encoding)
     escaped = (
-        one if one == "\n" or (one == other and one.isprintable()) else json.dumps(one)[1:-1]
-        for one, other in zip(text, taken, strict=True)
+        char if char == "\n" or (char == other and char.isprintable()) else json.dumps(char)[1:-1]
+        for char, other in zip(text, taken, strict=True)
     )
     print("".join(escaped))
 

@@ -46,7 +46,7 @@ def show_list(
     async def read(store: Store) -> list[dict[str, Any]]:
         records = await WebhookRecords(store).read(list(webhooks))
         pairs = zip(webhooks.items(), records, strict=True)
-        return [_row(name, one, record, await _problem(store, one)) for (name, one), record in pairs]
+        return [_row(name, webhook, record, await _problem(store, webhook)) for (name, webhook), record in pairs]
 
     rows = with_store(loaded, read)
     if format == "json":
@@ -73,14 +73,14 @@ _WHY = {"": "", "gone": "its receiver answered 410", "failing": "it failed for 5
 
 @with_settings(only=STORE_SETTINGS)
 def test(loaded: LoadedSettings, name: Name) -> None:
-    one = _named(loaded, name)
-    given = _secret(name, one)
+    webhook = _named(loaded, name)
+    secret = _secret(name, webhook)
 
     async def send(store: Store) -> tuple[SendOutcome, float]:
         (record,) = await WebhookRecords(store).read([name])
-        message = messages.of_test(name, one.project, record.now)
-        held = signing.in_force(given, record.sealed, record.earlier, record.now)
-        sender = Sender(one.url, one.allow_private, Certificates())
+        message = messages.of_test(name, webhook.project, record.now)
+        held = signing.in_force(secret, record.sealed, record.earlier, record.now)
+        sender = Sender(webhook.url, webhook.allow_private, Certificates())
         began = time.monotonic()
         try:
             signed = signing.headers(message.id, message.body, held.all, datetime.now(UTC))
@@ -107,23 +107,23 @@ def resume(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> None
 
 @with_settings(only=STORE_SETTINGS)
 def rotate(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> None:
-    one = _named(loaded, name)
-    given = _secret(name, one)
+    webhook = _named(loaded, name)
+    secret = _secret(name, webhook)
 
     async def write(store: Store) -> ActResult:
         records = WebhookRecords(store)
         (record,) = await records.read([name])
-        held = signing.in_force(given, record.sealed, record.earlier, record.now)
-        fresh = signing.rotated(given, held, record.now)
-        if await records.rotate(name, one.project, record.sealed, fresh.sealed, fresh.earlier):
+        held = signing.in_force(secret, record.sealed, record.earlier, record.now)
+        fresh = signing.rotated(secret, held, record.now)
+        if await records.rotate(name, webhook.project, record.sealed, fresh.sealed, fresh.earlier):
             return ActResult("allowed", facts=fresh.secret)
         return ActResult("refused", "it was given another secret at the same moment: try again")
 
-    result = acting(loaded, reason, lambda by: record(by, _act("rotate", name, one), lambda: write(by.store)))
+    result = acting(loaded, reason, lambda by: record(by, _act("rotate", name, webhook), lambda: write(by.store)))
     if not result.done:
         raise CommandFailed(f"{name}: {result.said}")
     print(result.facts, flush=True)
-    where = f"the variable {one.secret_env}" if one.secret_env else f"webhooks.{name}.secret"
+    where = f"the variable {webhook.secret_env}" if webhook.secret_env else f"webhooks.{name}.secret"
     print(
         f"The receiver of {name} has {signing.OVERLAP_SECONDS // 3600} hours to change over: until then messages are "
         f"signed with the earlier secret, too. Put the new one into {where} as well.",
@@ -139,43 +139,43 @@ def _named(loaded: LoadedSettings, name: str) -> Webhook:
     return webhooks[name]
 
 
-def _secret(name: str, one: Webhook) -> str:
+def _secret(name: str, webhook: Webhook) -> str:
     try:
-        return secret_of(one, os.environ)
+        return secret_of(webhook, os.environ)
     except ValueError as error:
         raise CommandFailed(f"webhooks.{name}.secret_env: {error}", Exit.USAGE) from None
 
 
 def _switched(loaded: LoadedSettings, name: str, status: Literal["active", "paused"], reason: str | None) -> str:
     """Pauses a webhook, or lets it go on; returns its state before."""
-    one = _named(loaded, name)
+    webhook = _named(loaded, name)
 
     async def switch(store: Store) -> ActResult:
-        before = await WebhookRecords(store).switch(name, one.project, status)
+        before = await WebhookRecords(store).switch(name, webhook.project, status)
         return ActResult("allowed", f"it was {before.state} before", before.state)
 
-    act = _act("pause" if status == "paused" else "resume", name, one)
+    act = _act("pause" if status == "paused" else "resume", name, webhook)
     return str(acting(loaded, reason, lambda by: record(by, act, lambda: switch(by.store))).facts)
 
 
-def _act(verb: str, name: str, one: Webhook) -> Act:
-    return Act(f"{verb}_webhook", "webhook", name, one.project)
+def _act(verb: str, name: str, webhook: Webhook) -> Act:
+    return Act(f"{verb}_webhook", "webhook", name, webhook.project)
 
 
-async def _problem(store: Store, one: Webhook) -> str:
+async def _problem(store: Store, webhook: Webhook) -> str:
     """Why a webhook does not hear all that its settings ask for; empty: it does, as far as can be seen."""
-    if why := await unwritten(store, one.project):
+    if why := await unwritten(store, webhook.project):
         return why
-    without = ", ".join(await no_roots(store, one))
+    without = ", ".join(await no_roots(store, webhook))
     return f"no item without a parent has the id {without}" if without else ""
 
 
-def _row(name: str, one: Webhook, record: WebhookRecord, problem: str) -> dict[str, Any]:
+def _row(name: str, webhook: Webhook, record: WebhookRecord, problem: str) -> dict[str, Any]:
     """A webhook as it is printed; of its URL nothing, because that may hold a secret."""
     row = {
         "name": name,
-        "project": one.project,
-        "state": record.state if record.project == one.project else "new",
+        "project": webhook.project,
+        "state": record.state if record.project == webhook.project else "new",
         "disabledBecause": _WHY[record.why],
         "lastDelivery": _time(record.delivered_at),
         "failingSince": _time(record.failing_since),

@@ -57,12 +57,12 @@ def unknown_option(name: str, app: App, arguments: Sequence[str]) -> str:
 
 def _option(name: str, known: ArgumentCollection) -> str:
     name = name.partition("=")[0]
-    if name in ("--url", "--token-file") and any("--redis-url" in one.names for one in known):
+    if name in ("--url", "--token-file") and any("--redis-url" in argument.names for argument in known):
         return f"unknown option {name!r}: this works on the store of a fleet; give --redis-url or --data-dir"
-    every = {flag.lstrip("-"): flag for one in known if one.parse for flag in one.names if flag.startswith("--")}
+    every = {flag.lstrip("-"): flag for flag_ in known if flag_.parse for flag in flag_.names if flag.startswith("--")}
     # Without the dashes, in which all are alike.
     close = get_close_matches(name.lstrip("-"), every, n=1, cutoff=0.6)
-    listed = sorted(one.names[0] for one in known if one.parse and one.show and one.names[0].startswith("--"))
+    listed = sorted(flag_.names[0] for flag_ in known if flag_.parse and flag_.show and flag_.names[0].startswith("--"))
     hint = f"did you mean {every[close[0]]!r}?" if close else f"known: {', '.join([*listed, '--help'])}"
     return f"unknown option {short(name)!r}; {hint}"
 
@@ -72,7 +72,7 @@ def _unused(error: UnusedCliTokensError, app: App) -> str:
     _, apps, _ = app.parse_commands(list(chain))
     if names := _commands(apps[-1]):
         return unknown("command", surplus, names)
-    takes = [_label(one) for one in apps[-1].assemble_argument_collection() if one.show and _positional(one)]
+    takes = [_label(each) for each in apps[-1].assemble_argument_collection() if each.show and _positional(each)]
     only = " ".join(["only", *takes]) if takes else "no arguments"
     return f"{short(surplus)!r} is too much: `fleet {' '.join(chain)}` takes {only}"
 

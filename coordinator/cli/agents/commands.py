@@ -36,8 +36,8 @@ def agents(
     loaded: LoadedSettings, *, json: AsJson = False, project: Project = DEFAULT_PROJECT, by_url: ByUrl = AT_STORE
 ) -> None:
     at = by_url.connection(loaded, project)
-    found = at.run(_everybody_told) if at else with_store(loaded, lambda store: _everybody(store, project))
-    print_as(found, _lines(found, project), json)
+    agents_seen = at.run(_everybody_told) if at else with_store(loaded, lambda store: _everybody(store, project))
+    print_as(agents_seen, _lines(agents_seen, project), json)
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -55,10 +55,10 @@ def drain(
         await _check_known(by.store, project, await read_agents(by.store, project, 0, 1))
         return await drain_agents(by, project, name), await _everybody(by.store, project)
 
-    result, found = acting(loaded, reason, act)
+    result, page = acting(loaded, reason, act)
     begun, answered = result.facts["begun"], result.facts["answered"]
-    theirs = [one for one in found.agents if _is_named(one, name)]
-    holding = [one for one in theirs if one.state == "holding"]
+    theirs = [agent for agent in page.agents if _is_named(agent, name)]
+    holding = [agent for agent in theirs if agent.state == "holding"]
     if json:
         print_json({"drained": name, "begun": begun, "answered": answered, "agents": theirs})
         return
@@ -70,8 +70,8 @@ def drain(
     )
     if not theirs:
         print("no agent of that name was seen in the last day")
-    for one in holding:
-        print(f"{printable(one.id)} still holds {one.item_id} until {one.claim_expires_at}")
+    for agent in holding:
+        print(f"{printable(agent.id)} still holds {agent.item_id} until {agent.claim_expires_at}")
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -96,16 +96,16 @@ def undrain(
 
 async def _everybody(store: Store, project: str) -> AgentsResult:
     """All agents, with the items that they hold."""
-    found = await read_agents(store, project, 0, _PAGE)
-    result = agents_result(found, 0, items=True)
-    await _check_known(store, project, found)
-    entries = {one.id: agent_entry(one, items=True) for one in found.agents}
-    while len(entries) < found.known:
+    read_page = await read_agents(store, project, 0, _PAGE)
+    result = agents_result(read_page, 0, items=True)
+    await _check_known(store, project, read_page)
+    entries = {agent.id: agent_entry(agent, items=True) for agent in read_page.agents}
+    while len(entries) < read_page.known:
         # Agents that are seen meanwhile move to the front, so none that were behind are missed.
         page = (await read_agents(store, project, len(entries), _PAGE)).agents
         if not page:
             break
-        entries |= {one.id: agent_entry(one, items=True) for one in page if one.id not in entries}
+        entries |= {agent.id: agent_entry(agent, items=True) for agent in page if agent.id not in entries}
         if len(page) < _PAGE:
             break
     result.agents = list(entries.values())
@@ -113,9 +113,9 @@ async def _everybody(store: Store, project: str) -> AgentsResult:
     return result
 
 
-async def _check_known(store: Store, project: str, found: Agents) -> None:
+async def _check_known(store: Store, project: str, page: Agents) -> None:
     """Raises CommandFailed: nobody has written to the project, and no agent waits in it."""
-    if not found.known and not found.drains and (why := await unwritten(store, project)):
+    if not page.known and not page.drains and (why := await unwritten(store, project)):
         raise CommandFailed(why, Exit.USAGE)
 
 
@@ -125,10 +125,10 @@ async def _everybody_told(fleet: Fleet) -> AgentsResult:
     entries: dict[str, AgentEntry] = {}
     offset: int | UnsetType = 0
     while isinstance(offset, int):
-        asked = {"agents": True, "limit": _PAGE, "offset": offset}
-        page = convert(await fleet.call("get_context", asked), AgentsResult)
-        for one in page.agents:
-            entries.setdefault(one.id, one)
+        query = {"agents": True, "limit": _PAGE, "offset": offset}
+        page = convert(await fleet.call("get_context", query), AgentsResult)
+        for agent in page.agents:
+            entries.setdefault(agent.id, agent)
         result, offset = result or page, page.next_offset
     assert result is not None  # noqa: S101
     result.agents = list(entries.values())
@@ -140,33 +140,33 @@ def _is_named(agent: AgentEntry, name: str) -> bool:
     return agent.id == name or agent.id.startswith(f"{name}/")
 
 
-def _lines(found: AgentsResult, project: str) -> Iterator[str]:
-    for one in found.agents:
-        yield f"{printable(one.id)}  {_state(one)}; seen {one.last_seen_at}{_abilities(one)}"
-    drains = found.drains or []
+def _lines(page: AgentsResult, project: str) -> Iterator[str]:
+    for agent in page.agents:
+        yield f"{printable(agent.id)}  {_state(agent)}; seen {agent.last_seen_at}{_abilities(agent)}"
+    drains = page.drains or []
     for drain_ in drains:
         yield f"drained since {drain_.since}: {printable(drain_.name)}"
-    counts = found.counts
+    counts = page.counts
     yield (
         f"project {project}: {counted(counts.known, 'agent')}, {counted(counts.holding, 'live claim')}, "
         f"{counted(counts.waiting, 'waiting claim')}, {counted(len(drains), 'drain')}"
     )
 
 
-def _state(one: AgentEntry) -> str:
-    words = [one.kind, "verified" if one.verified else "unverified", one.state]
-    if one.state == "holding":  # which item, only operators are told
-        what, until = (one.item_id, f" until {one.claim_expires_at}") if one.item_id else ("an item", "")
-        words[-1] = f"holds {what} since {one.holding_since}{until}"
-    if one.waiting_since:
-        words.append(f"waits since {one.waiting_since}")
-    if one.draining:
+def _state(agent: AgentEntry) -> str:
+    words = [agent.kind, "verified" if agent.verified else "unverified", agent.state]
+    if agent.state == "holding":  # which item, only operators are told
+        what, until = (agent.item_id, f" until {agent.claim_expires_at}") if agent.item_id else ("an item", "")
+        words[-1] = f"holds {what} since {agent.holding_since}{until}"
+    if agent.waiting_since:
+        words.append(f"waits since {agent.waiting_since}")
+    if agent.draining:
         words.append("drained")
     return ", ".join(words)
 
 
-def _abilities(one: AgentEntry) -> str:
-    return f"; can {', '.join(one.capabilities)}" if one.capabilities else ""
+def _abilities(agent: AgentEntry) -> str:
+    return f"; can {', '.join(agent.capabilities)}" if agent.capabilities else ""
 
 
 app = App(name="agents", help_format="plaintext", **COMMANDS["agents"].page)

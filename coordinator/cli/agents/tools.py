@@ -31,8 +31,8 @@ def tools(
 ) -> None:
     known = described_toolsets()
     if not toolset:
-        for name, found in known.items():
-            print(f"{name}: {found.title}, {len(found.tools)} tools")
+        for name, entry in known.items():
+            print(f"{name}: {entry.title}, {len(entry.tools)} tools")
     elif toolset not in known:
         raise CommandFailed(unknown("toolset", toolset, known), Exit.USAGE)
     elif format == "json":
@@ -130,13 +130,13 @@ def _arguments(root: Json, node: Json, prefix: str, above: tuple[str, ...]) -> I
 def _inner(root: Json, node: Json) -> Iterator[tuple[Json, str]]:
     """The objects within a node, each with its path segment."""
     for option in node.get("anyOf", [node]):
-        found = _resolved(root, option)
-        if "items" in found:
-            yield from ((inner, "[]" + mark) for inner, mark in _inner(root, found["items"]))
-        elif "properties" in found:
+        schema = _resolved(root, option)
+        if "items" in schema:
+            yield from ((inner, "[]" + mark) for inner, mark in _inner(root, schema["items"]))
+        elif "properties" in schema:
             yield option, ""
-        elif isinstance(found.get("additionalProperties"), dict):
-            yield from ((inner, ".*" + mark) for inner, mark in _inner(root, found["additionalProperties"]))
+        elif isinstance(schema.get("additionalProperties"), dict):
+            yield from ((inner, ".*" + mark) for inner, mark in _inner(root, schema["additionalProperties"]))
 
 
 def _resolved(root: Json, node: Json) -> Json:
@@ -148,11 +148,11 @@ def _resolved(root: Json, node: Json) -> Json:
 def _type(root: Json, node: Json) -> str:
     words = []
     for option in node.get("anyOf", [node]):
-        found = _resolved(root, option)
-        if found.get("type") == "array":
-            words.append(f"array of {_type(root, found['items'])}" if found.get("items") else "array")
+        schema = _resolved(root, option)
+        if schema.get("type") == "array":
+            words.append(f"array of {_type(root, schema['items'])}" if schema.get("items") else "array")
         else:
-            types = found.get("type", "string" if "enum" in found else "any")
+            types = schema.get("type", "string" if "enum" in schema else "any")
             words += [types] if isinstance(types, str) else types
     return " or ".join(dict.fromkeys(words))
 
@@ -165,18 +165,18 @@ def _default(node: Json) -> str:
 
 def _allowed(root: Json, node: Json) -> str:
     facts: dict[str, None] = {}
-    for found in (node, *(_resolved(root, option) for option in node.get("anyOf", ()))):
-        if "enum" in found:
-            facts[", ".join(f"`{value}`" for value in found["enum"] if value is not None)] = None
+    for schema in (node, *(_resolved(root, option) for option in node.get("anyOf", ()))):
+        if "enum" in schema:
+            facts[", ".join(f"`{value}`" for value in schema["enum"] if value is not None)] = None
         for low, high, unit in (
             ("minimum", "maximum", ""),
             ("minLength", "maxLength", " characters"),
             ("minItems", "maxItems", " elements"),
         ):
-            if low in found or high in found:
-                facts[_range(found.get(low), found.get(high)) + unit] = None
-        if "pattern" in found:
-            facts[f"matching `{_cell(found['pattern'])}`"] = None
+            if low in schema or high in schema:
+                facts[_range(schema.get(low), schema.get(high)) + unit] = None
+        if "pattern" in schema:
+            facts[f"matching `{_cell(schema['pattern'])}`"] = None
     return "; ".join(facts)
 
 

@@ -65,11 +65,11 @@ def explained(loaded: LoadedSettings) -> Iterator[str]:
 
 
 def _part(title: str, lines: Iterator[str]) -> Iterator[str]:
-    found = list(lines)
-    if found:
+    listed = list(lines)
+    if listed:
         yield ""
         yield title
-        yield from (f"  {line}" if line else "" for line in found)
+        yield from (f"  {line}" if line else "" for line in listed)
 
 
 def _plain(loaded: LoadedSettings) -> Iterator[str]:
@@ -83,21 +83,21 @@ def _plain(loaded: LoadedSettings) -> Iterator[str]:
 
 def _connections(settings: Settings) -> Iterator[str]:
     connections = settings.connections or {}
-    for name, one in connections.items():
-        where = f", in {one.working_directory}" if one.working_directory else ""
+    for name, own in connections.items():
+        where = f", in {own.working_directory}" if own.working_directory else ""
         # URLs and arguments may hold secrets.
-        yield f"{name}: {one.kind}, " + ("over HTTP" if one.url or one.base_url else f"program {one.command}{where}")
-    if any(one.kind == "mcp" for one in connections.values()):
+        yield f"{name}: {own.kind}, " + ("over HTTP" if own.url or own.base_url else f"program {own.command}{where}")
+    if any(each.kind == "mcp" for each in connections.values()):
         yield "`fleet flows tools` asks those of kind mcp for their tools"
 
 
 def _webhooks(settings: Settings) -> Iterator[str]:
-    for name, one in (settings.webhooks or {}).items():
-        what = ", ".join(one.kinds) or "all kinds but those that have to be named"
-        where = f", only below {', '.join(one.root)}" if one.root else ""
-        secret = f"; the secret is in the variable {one.secret_env}" if one.secret_env else ""
+    for name, webhook in (settings.webhooks or {}).items():
+        what = ", ".join(webhook.kinds) or "all kinds but those that have to be named"
+        where = f", only below {', '.join(webhook.root)}" if webhook.root else ""
+        secret = f"; the secret is in the variable {webhook.secret_env}" if webhook.secret_env else ""
         # Paths of URLs may hold secrets.
-        yield f"{name}: to {urlsplit(one.url).netloc}, project {one.project}: {what}{where}{secret}"
+        yield f"{name}: to {urlsplit(webhook.url).netloc}, project {webhook.project}: {what}{where}{secret}"
 
 
 def _gateway(settings: Settings) -> Iterator[str]:

@@ -40,9 +40,9 @@ def report(library: Library, problems: tuple[Problem, ...]) -> Iterator[str]:
         words = ", ".join(counted(count, *what) for count, what in zip(counts, _WHAT, strict=True) if count)
         yield f"{name} {loaded.version} ({loaded.digest}): {words}"
     levels = [problem.level for problem in problems]
-    found = ", ".join(f"{levels.count(level)} {level}" for level in ("broken", "wrong", "odd") if level in levels)
+    summary = ", ".join(f"{levels.count(level)} {level}" for level in ("broken", "wrong", "odd") if level in levels)
     size = f"{counted(library.files, 'file')}, {counted(len(library.workflows), 'workflow')}"
-    yield f"{size}: {found or 'no problems'}"
+    yield f"{size}: {summary or 'no problems'}"
 
 
 _WHAT = (("activity", "activities"), ("skill",), ("resource",), ("template",))

@@ -91,8 +91,8 @@ def create(
         raise CommandFailed(str(error)) from None
     for name in permission:
         if name not in _PERMISSIONS:
-            told = f"fleet: note: {name!r} opens no toolset; it lets steps use a tool or a connection of that name"
-            print(f"{told} (toolsets: {', '.join(TOOLSETS)})", file=sys.stderr)
+            remark = f"fleet: note: {name!r} opens no toolset; it lets steps use a tool or a connection of that name"
+            print(f"{remark} (toolsets: {', '.join(TOOLSETS)})", file=sys.stderr)
     _print_new(token, entry, path)
 
 
@@ -125,8 +125,8 @@ def replace(
     except TokenFileError as error:
         raise CommandFailed(str(error)) from None
     _print_new(token, entry, path)
-    told = f"it has the place of {entry.replaces[-1]}, which is good until you revoke it"
-    print(f"fleet: note: {told}: fleet token revoke {entry.replaces[-1]}", file=sys.stderr)
+    remark = f"it has the place of {entry.replaces[-1]}, which is good until you revoke it"
+    print(f"fleet: note: {remark}: fleet token revoke {entry.replaces[-1]}", file=sys.stderr)
 
 
 @with_settings(only=())

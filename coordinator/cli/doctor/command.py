@@ -48,8 +48,8 @@ def doctor(
     except StoreError as error:
         raise store_failed(error) from None
     findings += alerts.check(gauges(), findings)
-    shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
-    print_as(shown, lines_of(shown), format == "json")
+    visible = [finding for finding in findings if verbose or finding.verdict != "ok"]
+    print_as(visible, lines_of(visible), format == "json")
     return Exit.FAILED if any(finding.verdict in ("warns", "fails") for finding in findings) else Exit.OK
 
 

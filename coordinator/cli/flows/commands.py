@@ -118,18 +118,18 @@ async def _told(fleet: Fleet, most: int, status: str | None, name: str) -> FlowL
     rows: list[FlowRow] = []
     page = _PAGE
     while len(rows) < most and page == _PAGE:
-        asked = {"limit": _PAGE, "status": status, "name": name}
-        answer = await fleet.call("workflow_list", asked | ({"before": rows[-1].id} if rows else {}))
+        query = {"limit": _PAGE, "status": status, "name": name}
+        answer = await fleet.call("workflow_list", query | ({"before": rows[-1].id} if rows else {}))
         page = len(answer["result"])
-        rows += [_row(one) for one in answer["result"]]
+        rows += [_row(row) for row in answer["result"]]
     return FlowList(rows[:most])
 
 
-def _row(told: dict[str, Any]) -> FlowRow:
+def _row(answer: dict[str, Any]) -> FlowRow:
     """A row of the tool; the id of a workflow is its time of creation."""
-    same: dict[str, Any] = {name: told.get(name) for name in _SHARED}
-    parent = str(told["parent"]) if "parent" in told else None
-    return FlowRow(**same, creator=told["created_by"], created_at=told["id"], parent=parent)
+    same: dict[str, Any] = {name: answer.get(name) for name in _SHARED}
+    parent = str(answer["parent"]) if "parent" in answer else None
+    return FlowRow(**same, creator=answer["created_by"], created_at=answer["id"], parent=parent)
 
 
 @with_settings(only=STORE_SETTINGS)

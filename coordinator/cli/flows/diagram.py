@@ -129,8 +129,8 @@ def _step_text(step: Step, record: StepRecord | None) -> Text:
     if record.result_json is not None and step.tool is not None:
         cut = recorded_cut(record.result_json)
         result = printable(cut.beginning if cut is not None else record.result_json)
-        shown = result if len(result) <= _LONGEST_RESULT else result[: _LONGEST_RESULT - 1] + "\u2026"
-        text.append(f"  {shown}", style="red" if record.status == "failed" else "dim")
+        short = result if len(result) <= _LONGEST_RESULT else result[: _LONGEST_RESULT - 1] + "\u2026"
+        text.append(f"  {short}", style="red" if record.status == "failed" else "dim")
     return text
 
 

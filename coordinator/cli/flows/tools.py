@@ -35,17 +35,17 @@ def tools(
     if format == "json":
         report = [
             {
-                "source": one.source,
-                **({"problem": one.problem} if one.problem else {}),
-                "tools": [_described(tool) for tool in one.tools],
+                "source": listing.source,
+                **({"problem": listing.problem} if listing.problem else {}),
+                "tools": [_described(tool) for tool in listing.tools],
             }
-            for one in listings
+            for listing in listings
         ]
         print_json(report)
     else:
         for listing in listings:
             _print(listing)
-    return Exit.FAILED if any(one.problem for one in listings) else Exit.OK
+    return Exit.FAILED if any(listing.problem for listing in listings) else Exit.OK
 
 
 def _described(tool: Any) -> dict[str, Any]:

@@ -27,14 +27,14 @@ def check(
     loaded = _loaded(file)
     if loaded.settings.gateway is None:
         raise CommandFailed(f"{file} has no section 'gateway'", Exit.USAGE)
-    found = findings(loaded)
-    for level, sentence in found:
+    sentences = findings(loaded)
+    for level, sentence in sentences:
         print(f"{level}: {sentence}")
-    errors = sum(level == "error" for level, _ in found)
+    errors = sum(level == "error" for level, _ in sentences)
     if errors:
-        print(f"{counted(errors, 'error')}, {counted(len(found) - errors, 'warning')}")
+        print(f"{counted(errors, 'error')}, {counted(len(sentences) - errors, 'warning')}")
         return Exit.FAILED
-    print(_summary(loaded.settings, len(found)))
+    print(_summary(loaded.settings, len(sentences)))
     return Exit.OK
 
 

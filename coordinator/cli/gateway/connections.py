@@ -27,24 +27,24 @@ def connections(
     ] = "text",
 ) -> int:
     stated = all_connections(loaded.settings.gateway, loaded.settings.connections)
-    found = with_store(loaded, read_processes).uses({name: one.kind for name, one in stated.items()})
-    for one in found:
+    uses = with_store(loaded, read_processes).uses({name: entry.kind for name, entry in stated.items()})
+    for use in uses:
         if format == "json":
-            print_json(_shown(one), indent=-1)
+            print_json(_shown(use), indent=-1)
         else:
-            print("  ".join(_line(one)))
-    return Exit.FAILED if any(one.state == "failing" or one.unset for one in found) else Exit.OK
+            print("  ".join(_line(use)))
+    return Exit.FAILED if any(use.state == "failing" or use.unset for use in uses) else Exit.OK
 
 
-def _shown(one: ConnectionState) -> dict[str, Any]:
-    times = {"since": iso(one.since), "at": iso(one.at)} if one.worker else {"since": None, "at": None}
-    return {**one._asdict(), **times}
+def _shown(use: ConnectionState) -> dict[str, Any]:
+    times = {"since": iso(use.since), "at": iso(use.at)} if use.worker else {"since": None, "at": None}
+    return {**use._asdict(), **times}
 
 
-def _line(one: ConnectionState) -> list[str]:
-    words = [one.name, one.kind, one.state]
-    if one.worker:
-        words += [f"since {moment(one.since)}", f"last used {moment(one.at)}", f"by {one.worker}"]
-    if one.reason:
-        words.append(printable(one.reason))
-    return [*words, *one.lacking]
+def _line(use: ConnectionState) -> list[str]:
+    words = [use.name, use.kind, use.state]
+    if use.worker:
+        words += [f"since {moment(use.since)}", f"last used {moment(use.at)}", f"by {use.worker}"]
+    if use.reason:
+        words.append(printable(use.reason))
+    return [*words, *use.lacking]

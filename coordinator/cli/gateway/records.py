@@ -97,20 +97,20 @@ def approvals(
     format: Format = "text",
 ) -> None:
     async def still_open(store: Store) -> list[PendingApproval]:
-        found = await AuditStore(store, loaded.settings).open_approvals(project)
-        if not found:
+        approvals = await AuditStore(store, loaded.settings).open_approvals(project)
+        if not approvals:
             await _hint(store, project)
-        return found
+        return approvals
 
-    for one in _with_store(loaded, still_open):
-        if queue and one.queue != queue:
+    for row in _with_store(loaded, still_open):
+        if queue and row.queue != queue:
             continue
         if format == "json":
-            shown = {**msgspec.structs.asdict(one), "asked_at": iso(one.asked_at)}
-            print_json(shown, indent=-1)
+            record = {**msgspec.structs.asdict(row), "asked_at": iso(row.asked_at)}
+            print_json(record, indent=-1)
         else:
-            asked = f"asked by {printable(one.requester)}" + (", who must not answer" if one.distinct else "")
-            print(f"{one.id}  {iso(one.asked_at)}  {one.queue}  {one.definition} {one.workflow}  {asked}")
+            asked_by = f"asked by {printable(row.requester)}" + (", who must not answer" if row.distinct else "")
+            print(f"{row.id}  {iso(row.asked_at)}  {row.queue}  {row.definition} {row.workflow}  {asked_by}")
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -119,12 +119,12 @@ def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_
 
     async def show(store: Store) -> None:
         decisions = Decisions.of(store, loaded.settings, Listener(store))
-        found, asked = known(await decisions.approval(project, id, people), "approval", id, project)
-        shown: dict[str, Any] = {"id": id, **msgspec.structs.asdict(found), "asked_at": iso(found.asked_at)}
-        shown["answered_at"] = iso(found.answered_at) if found.answered_at else None
-        if asked is not None:
-            shown["possible"] = [one.transition for one in asked.answers]
-        print_json(shown)
+        listed, request = known(await decisions.approval(project, id, people), "approval", id, project)
+        record: dict[str, Any] = {"id": id, **msgspec.structs.asdict(listed), "asked_at": iso(listed.asked_at)}
+        record["answered_at"] = iso(listed.answered_at) if listed.answered_at else None
+        if request is not None:
+            record["possible"] = [answer.transition for answer in request.answers]
+        print_json(record)
 
     _with_store(loaded, show)
 
@@ -142,11 +142,11 @@ def resolve(
     reason: Reason = None,
 ) -> None:
     try:
-        given = msgspec.json.decode(arguments, type=dict[str, Any])
+        values = msgspec.json.decode(arguments, type=dict[str, Any])
     except msgspec.MsgspecError as error:
         raise CommandFailed(f"--arguments must be a JSON object: {error}", Exit.USAGE) from None
     with counted_by_fleet(loaded.settings):
-        result = acting(loaded, reason, lambda who: answer_approval(who, project, id, transition, given, by, role))
+        result = acting(loaded, reason, lambda who: answer_approval(who, project, id, transition, values, by, role))
     if not result.done:
         raise CommandFailed(printable(result.said))
     facts = result.facts
@@ -163,22 +163,22 @@ async def _last(records: AuditStore, project: str, count: int, filtered: bool) -
     """The last entries; with a filter, all that are kept."""
     if not filtered:
         return await records.newest(project, count)
-    found: list[AuditEntry] = []
+    entries: list[AuditEntry] = []
     position = ""
     for _ in range(_MAX_PAGES):
         page = await records.read(project, position, 5_000)
         if not page:
             break
-        found += page
+        entries += page
         position = page[-1].position
-    return found
+    return entries
 
 
 def _print(entry: AuditEntry, format: str) -> None:
     if format == "json":
-        shown = msgspec.to_builtins(entry)
-        del shown["position"]
-        print_json(shown, indent=-1)
+        record = msgspec.to_builtins(entry)
+        del record["position"]
+        print_json(record, indent=-1)
         return
     payload = printable(msgspec.json.encode(entry.payload).decode())
     actor = printable(entry.actor) or "-"

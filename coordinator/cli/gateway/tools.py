@@ -47,13 +47,13 @@ def tools(
 
 
 def _offered(catalogue: Catalogue) -> Iterator[dict[str, Any]]:
-    for name, one in catalogue.imported.items():
-        yield {"connection": one.executor.connection, "tool": one.executor.tool, "capability": name}
+    for name, tool in catalogue.imported.items():
+        yield {"connection": tool.executor.connection, "tool": tool.executor.tool, "capability": name}
 
 
 def _left_out(catalogue: Catalogue) -> Iterator[dict[str, Any]]:
-    for name, found in catalogue.left_out.items():
-        for one in found:
-            yield {"connection": name, "tool": one.tool, "reason": one.reason}
+    for name, tools_left in catalogue.left_out.items():
+        for left in tools_left:
+            yield {"connection": name, "tool": left.tool, "reason": left.reason}
         if more := catalogue.more_left_out(name):
             yield {"connection": name, "tool": "", "reason": f"and {more} more"}

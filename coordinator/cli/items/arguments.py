@@ -59,16 +59,16 @@ def item(text: str, name: str = "ID") -> str:
 
 def items(texts: tuple[str, ...], name: str = "ID") -> list[str]:
     """Ids as the tools take them, each once; ``-`` reads stdin, and none at all is ``.``."""
-    found: list[str] = []
+    ids: list[str] = []
     for text in texts or (".",):
         if text == "-":
             lines = [line.split()[0] for line in _stdin().splitlines() if line.strip()]
             if not lines:
                 raise CommandFailed("stdin names no items", Exit.USAGE)
-            found += [item(line, "stdin") for line in lines]
+            ids += [item(line, "stdin") for line in lines]
         else:
-            found.append(item(text, name))
-    return list(dict.fromkeys(found))
+            ids.append(item(text, name))
+    return list(dict.fromkeys(ids))
 
 
 def words(text: str) -> str:

@@ -23,8 +23,8 @@ async def full_id(fleet: Fleet, id: str) -> str:
     """The UUID of an item: notes and dependencies take no prefixes."""
     if _UUID.fullmatch(id):
         return id
-    found = await fleet.call("query_items", {"operation": "get", "id": id})
-    return str(found["id"])
+    item = await fleet.call("query_items", {"operation": "get", "id": id})
+    return str(item["id"])
 
 
 async def advance(
@@ -47,31 +47,31 @@ async def advance(
     """
     results: list[dict[str, Any]] = []
     for begin in range(0, len(ids), _BATCH):
-        moves = [{"itemId": one, **transition} for one in ids[begin : begin + _BATCH]]
+        moves = [{"itemId": id_, **transition} for id_ in ids[begin : begin + _BATCH]]
         results += (await fleet.call("advance_item", {"transitions": moves}))["results"]
     if json:
         print_json({"results": results, **({"below": below} if below else {})})
-    for one in below if not json else ():
-        if one["applied"]:
-            print(f"{short(one['itemId'])}  {done}: {printable(one['title'])}")
-    for one in results if not json else ():
-        if one["applied"]:
-            label = f" ({printable(one['statusLabel'])})" if one.get("statusLabel") else ""
-            print(f"{short(one['itemId'])}  {done}: {one['previousRole']} -> {one['newRole']}{label}")
-            _follow(one)
+    for result in below if not json else ():
+        if result["applied"]:
+            print(f"{short(result['itemId'])}  {done}: {printable(result['title'])}")
+    for result in results if not json else ():
+        if result["applied"]:
+            label = f" ({printable(result['statusLabel'])})" if result.get("statusLabel") else ""
+            print(f"{short(result['itemId'])}  {done}: {result['previousRole']} -> {result['newRole']}{label}")
+            _follow(result)
         else:
-            complain(one["itemId"], one["error"])
-    return Exit.OK if all(one["applied"] for one in results) else Exit.FAILED
+            complain(result["itemId"], result["error"])
+    return Exit.OK if all(result["applied"] for result in results) else Exit.FAILED
 
 
-def _follow(one: dict[str, Any]) -> None:
+def _follow(result: dict[str, Any]) -> None:
     """Prints what followed from a transition."""
-    for parent in one.get("cascadeEvents", ()):
+    for parent in result.get("cascadeEvents", ()):
         if parent["applied"]:
             print(f"{short(parent['itemId'])}  followed: {parent['previousRole']} -> {parent['targetRole']}")
         else:
             complain(parent["itemId"], parent.get("error", "did not follow"))
-    for item in one.get("unblockedItems", ()):
+    for item in result.get("unblockedItems", ()):
         print(f"{short(item['itemId'])}  waits for nothing now: {printable(item['title'])}")
 
 
@@ -85,8 +85,8 @@ async def pages(fleet: Fleet, search: dict[str, Any], most: int) -> AsyncIterato
     offset = 0
     while offset < most:
         page = {**search, "operation": "search", "limit": min(PAGE, most - offset), "offset": offset}
-        found = await fleet.call("query_items", page)
-        yield found
-        offset += found["returned"]
-        if not found["returned"] or offset >= found["total"]:
+        answer = await fleet.call("query_items", page)
+        yield answer
+        offset += answer["returned"]
+        if not answer["returned"] or offset >= answer["total"]:
             return

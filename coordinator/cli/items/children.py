@@ -30,10 +30,10 @@ class Parent:
 
 async def parents_among(fleet: Fleet, named: Sequence[str]) -> list[Parent]:
     """Those of some items that have open children which are not among these items themselves."""
-    found = []
-    for one in named:
+    parents = []
+    for name in named:
         try:
-            seen = await fleet.call("query_items", {"operation": "overview", "itemId": one, "limit": _LOOKED})
+            seen = await fleet.call("query_items", {"operation": "overview", "itemId": name, "limit": _LOOKED})
         except NotFound:  # whoever completes it says so
             continue
         known = [child for child in seen["children"] if child["role"] != "terminal"]
@@ -41,13 +41,13 @@ async def parents_among(fleet: Fleet, named: Sequence[str]) -> list[Parent]:
         roles = seen["childCounts"]
         count = sum(roles.values()) - roles["terminal"] - len(known) + len(children)
         if count and seen["item"]["role"] != "terminal":
-            found.append(Parent(seen["item"]["id"], seen["item"]["title"], children, count))
-    return found
+            parents.append(Parent(seen["item"]["id"], seen["item"]["title"], children, count))
+    return parents
 
 
 def is_named(id: str, named: Sequence[str]) -> bool:
     """Whether an item is one of those that are named, by UUIDs or digits of their beginnings."""
-    return any(id.replace("-", "").startswith(one.replace("-", "").lower()) for one in named)
+    return any(id.replace("-", "").startswith(name.replace("-", "").lower()) for name in named)
 
 
 def asked(parents: Sequence[Parent]) -> bool:
@@ -78,9 +78,9 @@ async def complete_below(fleet: Fleet, parent: Parent) -> tuple[list[dict[str, A
         the results of ``complete_tree``, and whether all that is below has ended.
     """
     results: list[dict[str, Any]] = (await fleet.call("complete_tree", {"rootId": parent.id}))["results"]
-    left = [one for one in results if not one["applied"] and one.get("skippedReason") != _ENDED]
-    for one in left:
-        complain(one["itemId"], one.get("error") or one.get("skippedReason", "is open"))
+    left = [result for result in results if not result["applied"] and result.get("skippedReason") != _ENDED]
+    for result in left:
+        complain(result["itemId"], result.get("error") or result.get("skippedReason", "is open"))
     if left:
         complain(parent.id, f"is not completed: {counted(len(left), 'item')} below it could not be")
     return results, not left

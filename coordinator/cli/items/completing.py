@@ -31,9 +31,9 @@ def ids(context: CompletionContext) -> dict[str, str]:
 
     async def read(fleet: Fleet) -> dict[str, str]:
         async with asyncio.timeout(_SECONDS):
-            asked = [{"operation": "search", "role": role, "limit": _MOST} for role in ("work", "blocked", "queue")]
-            answers = [await fleet.call("query_items", one) for one in asked]
-        found = [one for answer in answers for one in answer["items"]]
-        return {short(one["id"]): f"{one['role']}: {printable(one['title'])}" for one in found}
+            queries = [{"operation": "search", "role": role, "limit": _MOST} for role in ("work", "blocked", "queue")]
+            answers = [await fleet.call("query_items", query) for query in queries]
+        items = [item for answer in answers for item in answer["items"]]
+        return {short(item["id"]): f"{item['role']}: {printable(item['title'])}" for item in items}
 
     return Connection(**(defaults | typed)).run(read)

@@ -66,7 +66,7 @@ def done(
             results, ended = await complete_below(fleet, parent)
             completed += results
             refused += [] if ended else [parent]
-        left = [one for one in named if not any(is_named(parent.id, (one,)) for parent in refused)]
+        left = [id_ for id_ in named if not any(is_named(parent.id, (id_,)) for parent in refused)]
         code = await advance(fleet, left, transition, json, "done", completed)
         return Exit.FAILED if refused else code
 
@@ -101,17 +101,17 @@ def answer(
         raise CommandFailed("the answer is blank", Exit.USAGE)
 
     async def act(fleet: Fleet) -> int:
-        found = await fleet.call("query_items", {"operation": "get", "id": item(id)})
-        if found["role"] != "blocked":
-            raise CommandFailed(f"{short(found['id'])} waits for no answer: its role is {found['role']}")
-        listed = {"operation": "list", "itemId": found["id"], "includeBody": False}
+        blocked = await fleet.call("query_items", {"operation": "get", "id": item(id)})
+        if blocked["role"] != "blocked":
+            raise CommandFailed(f"{short(blocked['id'])} waits for no answer: its role is {blocked['role']}")
+        listed = {"operation": "list", "itemId": blocked["id"], "includeBody": False}
         notes = (await fleet.call("query_notes", listed))["notes"]
         # As the tool work_ask numbers them (coordinator.toolsets.worker).
-        asked = [int(match[1]) for one in notes if (match := _QUESTION.fullmatch(one["key"]))]
-        key = f"answer-{max(asked)}" if asked else "answer"
+        numbers = [int(match[1]) for note in notes if (match := _QUESTION.fullmatch(note["key"]))]
+        key = f"answer-{max(numbers)}" if numbers else "answer"
         # The note first: whoever is handed the item by the resume reads it.
-        await write_note(fleet, found["id"], key, said, found.get("previousRole"))
-        return await advance(fleet, [found["id"]], {"trigger": "resume", "summary": "answered"}, json, "answered")
+        await write_note(fleet, blocked["id"], key, said, blocked.get("previousRole"))
+        return await advance(fleet, [blocked["id"]], {"trigger": "resume", "summary": "answered"}, json, "answered")
 
     return at.run(act)
 
@@ -121,18 +121,18 @@ def retry(*ids: Ids, summary: Summary = None, json: AsJson = False, at: Connecti
 
     async def act(fleet: Fleet) -> int:
         quarantined, code = [], Exit.OK
-        for one in named:
-            found = await fleet.call("query_items", {"operation": "get", "id": one})
-            if found["role"] == "blocked":
-                quarantined.append(found["id"])
-            elif found.get("attempts", {}).get("notBefore"):
+        for name in named:
+            record = await fleet.call("query_items", {"operation": "get", "id": name})
+            if record["role"] == "blocked":
+                quarantined.append(record["id"])
+            elif record.get("attempts", {}).get("notBefore"):
                 # 0 ends the back-off that runs; the field itself is to stay as it was.
-                for seconds in (0, found.get("retryBackoffSeconds")):
-                    change = {"id": found["id"], "retryBackoffSeconds": seconds}
+                for seconds in (0, record.get("retryBackoffSeconds")):
+                    change = {"id": record["id"], "retryBackoffSeconds": seconds}
                     await fleet.call("manage_items", {"operation": "update", "items": [change]})
-                print(f"{short(found['id'])}  offered again")
+                print(f"{short(record['id'])}  offered again")
             else:
-                complain(one, f"has nothing to retry: its role is {found['role']}, and it is in no back-off")
+                complain(name, f"has nothing to retry: its role is {record['role']}, and it is in no back-off")
                 code = Exit.FAILED
         if quarantined:
             trigger = given(trigger="resume", summary=summary)
@@ -165,19 +165,19 @@ def claim(
     else:
         entry["selector"] = selector.given()
     answer = at.run(lambda fleet: fleet.call("claim_item", {"claims": [entry], "waitMs": wait * 1000}))
-    (one,) = answer["claimResults"]
+    (result,) = answer["claimResults"]
     if json:
-        print_json(one)
-    elif one["outcome"] == "success":
-        role = f", takeover in {one['role']}" if one.get("takeover") else ""
-        print(f"{one['itemId']}  claimed until {one['claimExpiresAt']}, fence {one['fenceToken']}{role}")
-        if one.get("ready") is False:
-            complain(one["itemId"], one.get("reason", "is not ready"))
-        if one.get("stop"):
-            complain(one["itemId"], f"stop: {one['stopReason']}")
+        print_json(result)
+    elif result["outcome"] == "success":
+        role = f", takeover in {result['role']}" if result.get("takeover") else ""
+        print(f"{result['itemId']}  claimed until {result['claimExpiresAt']}, fence {result['fenceToken']}{role}")
+        if result.get("ready") is False:
+            complain(result["itemId"], result.get("reason", "is not ready"))
+        if result.get("stop"):
+            complain(result["itemId"], f"stop: {result['stopReason']}")
     else:
-        complain(one.get("itemId", "claim"), _why(one))
-    return Exit.OK if one["outcome"] == "success" else Exit.FAILED
+        complain(result.get("itemId", "claim"), _why(result))
+    return Exit.OK if result["outcome"] == "success" else Exit.FAILED
 
 
 def release(
@@ -192,17 +192,17 @@ def release(
     at: Connection = HERE,
 ) -> int:
     more = given(reason=reason, detail=detail, fenceToken=fence)
-    entries = [{"itemId": one, **more} for one in items(ids)]
+    entries = [{"itemId": id_, **more} for id_ in items(ids)]
     answer = at.run(lambda fleet: fleet.call("claim_item", {"releases": entries}))
     results = answer["releaseResults"]
     if json:
         print_json(answer)
-    for one in results if not json else ():
-        if one["outcome"] == "success":
-            print(f"{short(one['itemId'])}  released")
+    for result in results if not json else ():
+        if result["outcome"] == "success":
+            print(f"{short(result['itemId'])}  released")
         else:
-            complain(one["itemId"], one.get("error") or one["outcome"].replace("_", " "))
-    return Exit.OK if all(one["outcome"] == "success" for one in results) else Exit.FAILED
+            complain(result["itemId"], result.get("error") or result["outcome"].replace("_", " "))
+    return Exit.OK if all(result["outcome"] == "success" for result in results) else Exit.FAILED
 
 
 def _advance(at: Connection, ids: tuple[str, ...], trigger: str, word: str, json: bool, **more: Any) -> int:
@@ -210,13 +210,13 @@ def _advance(at: Connection, ids: tuple[str, ...], trigger: str, word: str, json
     return at.run(lambda fleet: advance(fleet, named, {"trigger": trigger, **given(**more)}, json, word))
 
 
-def _why(one: dict[str, Any]) -> str:
+def _why(result: dict[str, Any]) -> str:
     """Why a claim has failed."""
-    if one["outcome"] == "no_match":
-        why = described(one.get("heldBack"))
+    if result["outcome"] == "no_match":
+        why = described(result.get("heldBack"))
         return f"nothing is offered{f': {why}' if why else ''}"
-    if one["outcome"] == "resource_busy":
-        return f"busy: {', '.join(demand['key'] for demand in one['resources'])}"
-    if one["outcome"] == "already_claimed":
-        return f"another agent holds it, for up to {one.get('retryAfterMs', 0) / 1000:.0f} s"
-    return printable(one.get("error") or one.get("reason") or one["outcome"].replace("_", " "))
+    if result["outcome"] == "resource_busy":
+        return f"busy: {', '.join(demand['key'] for demand in result['resources'])}"
+    if result["outcome"] == "already_claimed":
+        return f"another agent holds it, for up to {result.get('retryAfterMs', 0) / 1000:.0f} s"
+    return printable(result.get("error") or result.get("reason") or result["outcome"].replace("_", " "))

@@ -17,13 +17,13 @@ from coordinator.toolsets.items import FIELDS, FILTERS, Field, Flag, Kind
 T = TypeVar("T")
 
 PARTS_OF_CRON = "--time-zone, --missed and --overlap"
-CLEARED = {one.options[0].removeprefix("--"): one.name for one in FIELDS if one.flag and one.flag.clears}
+CLEARED = {field.options[0].removeprefix("--"): field.name for field in FIELDS if field.flag and field.flag.clears}
 """What ``--clear`` takes -> the name of the field."""
 
 
 def _with_options(fields: Iterable[Field], said: Callable[[Flag], str]) -> Callable[[type[T]], type[T]]:
     """Decorates a class that takes keywords: these are the options of some fields, by attribute, and then its own."""
-    found = [_option(one, flag, said(flag)) for one in fields if (flag := one.flag)]
+    parameters = [_option(field, flag, said(flag)) for field in fields if (flag := field.flag)]
 
     def decorate(options: type[T]) -> type[T]:
         def init(self: T, **keywords: Any) -> None:
@@ -35,25 +35,25 @@ def _with_options(fields: Iterable[Field], said: Callable[[Flag], str]) -> Calla
             one for one in inspect.signature(before, eval_str=True).parameters.values() if one.kind is one.KEYWORD_ONLY
         ]
         # cyclopts reads the signature for the parameters and the annotations for their types.
-        init.__signature__ = inspect.Signature([*found, *own])  # type: ignore[attr-defined]
-        init.__annotations__ = {one.name: one.annotation for one in [*found, *own]}
+        init.__signature__ = inspect.Signature([*parameters, *own])  # type: ignore[attr-defined]
+        init.__annotations__ = {each.name: each.annotation for each in [*parameters, *own]}
         made.__init__ = init
         return Parameter(name="*")(options)
 
     return decorate
 
 
-def _option(one: Field, flag: Flag, said: str) -> inspect.Parameter:
+def _option(field: Field, flag: Flag, said: str) -> inspect.Parameter:
     parameter = Parameter(
-        name=one.options,
+        name=field.options,
         help=f"{said} {FROM_FILE}" if flag.long else said,
-        completer=ids if one.kind is Kind.ID else None,
+        completer=ids if field.kind is Kind.ID else None,
         allow_leading_hyphen=flag.long,
     )
     yes = flag.type is bool
     annotation = Annotated[bool if yes else flag.type | None, parameter]  # type: ignore[valid-type]
     default = False if yes else None
-    return inspect.Parameter(one.attribute, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return inspect.Parameter(field.attribute, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 class _Options:
@@ -64,19 +64,19 @@ class _Options:
 
     def given(self) -> dict[str, Any]:
         """Those that are given, as the tools take them."""
-        found = [(one, self._options.get(one.attribute)) for one in FIELDS]
-        return {one.name: _value(one, value) for one, value in found if value is not None and value is not False}
+        pairs = [(field, self._options.get(field.attribute)) for field in FIELDS]
+        return {field.name: _value(field, value) for field, value in pairs if value is not None and value is not False}
 
 
-def _value(one: Field, value: Any) -> Any:
-    if one.kind is Kind.ID:
-        return item(value, one.options[0])
-    if one.flag and one.flag.long:
+def _value(field: Field, value: Any) -> Any:
+    if field.kind is Kind.ID:
+        return item(value, field.options[0])
+    if field.flag and field.flag.long:
         return words(value)
     try:
-        return PLAN_FIELDS[one.name].form(value) if isinstance(value, str) else value
+        return PLAN_FIELDS[field.name].form(value) if isinstance(value, str) else value
     except ValueError as error:
-        raise CommandFailed(f"{one.options[0]}: {error}", Exit.USAGE) from None
+        raise CommandFailed(f"{field.options[0]}: {error}", Exit.USAGE) from None
 
 
 @_with_options(FILTERS, lambda flag: flag.finds)
@@ -99,8 +99,8 @@ class Selector(Filters):
 
     def given(self) -> dict[str, Any]:
         """Those that are given, as the tools take them. Raises as ``Filters.given``."""
-        found = super().given()
-        return found if self._ancestor is None else {**found, "ancestorId": item(self._ancestor, "--ancestor")}
+        fields = super().given()
+        return fields if self._ancestor is None else {**fields, "ancestorId": item(self._ancestor, "--ancestor")}
 
 
 @_with_options(FIELDS, lambda flag: flag.help)
@@ -122,8 +122,8 @@ class Fields(_Options):
 
     def given(self) -> dict[str, Any]:
         """Those that are given, as the tools take them. Raises as ``Filters.given``."""
-        found = super().given()
-        return {**found, "recurs": found.get("recurs", {}) | self._of_cron} if self._of_cron else found
+        fields = super().given()
+        return {**fields, "recurs": fields.get("recurs", {}) | self._of_cron} if self._of_cron else fields
 
 
 EVERYTHING, ANY, NO_FIELDS = Filters(), Selector(), Fields()

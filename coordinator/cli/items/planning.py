@@ -45,13 +45,13 @@ def plan(
 ) -> None:
     text = _text(file, format)
     try:
-        found = read(text)
+        stated = read(text)
     except Invalid as error:
         raise CommandFailed(error.message, Exit.USAGE) from None
 
     async def act(fleet: Fleet) -> tuple[str, Mapping[str, str]]:
         below = None if parent is None else await full_id(fleet, item(parent, "--parent"))
-        tag = _mark(found, below)
+        tag = _mark(stated, below)
         if not again and (before := await _made(fleet, tag)):
             return before[0], {}
         if dry_run:
@@ -59,7 +59,7 @@ def plan(
         if again:
             await _clear(fleet, tag)
         try:
-            tree = await fleet.plan(found, parent=below)
+            tree = await fleet.plan(stated, parent=below)
         except Invalid as error:
             raise CommandFailed(text.located(error.message), Exit.USAGE) from None
         if not again and (first := (await _roots(fleet, tag))[0]["id"]) != tree.id:
@@ -72,17 +72,17 @@ def plan(
     if json:
         print_json({"made": bool(made), "id": root or None, "ids": made})
         return
-    told = f"{counted(len([*found.root.all()]), 'item')}, {counted(len(found.edges), 'dependency', 'dependencies')}"
+    total = f"{counted(len([*stated.root.all()]), 'item')}, {counted(len(stated.edges), 'dependency', 'dependencies')}"
     if root and not made:
-        print(f"{short(root)}  was made before from this plan: {printable(found.root.fields['title'])}")
+        print(f"{short(root)}  was made before from this plan: {printable(stated.root.fields['title'])}")
         print("fleet: nothing is made; --again makes another tree of it", file=sys.stderr)
         return
-    titles = {one.ref: printable(one.fields["title"]) for one in found.root.all()}
+    titles = {node.ref: printable(node.fields["title"]) for node in stated.root.all()}
     waits: dict[str, list[str]] = {}
-    for one, other in found.edges:
-        waits.setdefault(other, []).append(titles[one])
-    print("\n".join(_lines(found.root, made, waits, 0)))
-    print(f"fleet: {told}{'' if made else ' would be made'}", file=sys.stderr)
+    for blocker, other in stated.edges:
+        waits.setdefault(other, []).append(titles[blocker])
+    print("\n".join(_lines(stated.root, made, waits, 0)))
+    print(f"fleet: {total}{'' if made else ' would be made'}", file=sys.stderr)
 
 
 def _text(file: str, format: str | None) -> Text:
@@ -90,12 +90,12 @@ def _text(file: str, format: str | None) -> Text:
     try:
         if file == "-":
             return Text.from_stream(sys.stdin.buffer, "stdin", format == "markdown")
-        found = Text.of(Path(file))
+        source = Text.of(Path(file))
     except OSError as error:
         raise CommandFailed(f"{file}: {error.strerror or error}", Exit.USAGE) from None
     except Invalid as error:
         raise CommandFailed(error.message, Exit.USAGE) from None
-    return found if format is None else Text(found.text, found.name, format == "markdown")
+    return source if format is None else Text(source.text, source.name, format == "markdown")
 
 
 def _mark(plan: Plan, parent: str | None) -> str:
@@ -130,8 +130,8 @@ async def _clear(fleet: Fleet, tag: str) -> None:
 
 
 async def _roots(fleet: Fleet, tag: str) -> list[dict[str, Any]]:
-    found = {"operation": "search", "tags": tag, "sortBy": "createdAt", "sortOrder": "asc"}
-    return list((await fleet.call("query_items", found))["items"])
+    query = {"operation": "search", "tags": tag, "sortBy": "createdAt", "sortOrder": "asc"}
+    return list((await fleet.call("query_items", query))["items"])
 
 
 def _lines(node: Node, made: Mapping[str, str], waits: Mapping[str, list[str]], depth: int) -> Iterator[str]:

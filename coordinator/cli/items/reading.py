@@ -72,13 +72,13 @@ def ready(
     check_range("--limit", limit, 1, 20)
     arguments = {**selector.given(), "parents": "after_children", "limit": limit, "includeDetails": True}
     if capabilities is not None:
-        arguments["capabilities"] = [one.strip() for one in capabilities.split(",")]
+        arguments["capabilities"] = [name.strip() for name in capabilities.split(",")]
     answer = at.run(lambda fleet: fleet.call("get_next_item", arguments))
     if json:
         print_json(answer)
         return
-    for one in answer["recommendations"]:
-        print(item_line(one))
+    for entry in answer["recommendations"]:
+        print(item_line(entry))
     if not answer["recommendations"]:
         why = described(answer.get("heldBack"))
         print(f"fleet: nothing is ready{f': {why}' if why else _hint(answer)}", file=sys.stderr)
@@ -165,18 +165,18 @@ async def _below(
 
 
 async def _children(fleet: Fleet, search: dict[str, Any], most: int) -> tuple[list[dict[str, Any]], bool]:
-    found: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
     total = 0
     async for page in pages(fleet, {**search, "sortBy": "createdAt", "sortOrder": "asc"}, most):
-        found += page["items"]
+        items += page["items"]
         total = page["total"]
-    return found, total > len(found)
+    return items, total > len(items)
 
 
 def _print_tree(items: list[dict[str, Any]], indent: int) -> None:
-    for one in items:
-        print(item_line(one, indent))
-        _print_tree(one.get("children", []), indent + 1)
+    for below in items:
+        print(item_line(below, indent))
+        _print_tree(below.get("children", []), indent + 1)
 
 
 def _found(at: Connection, filters: dict[str, Any], limit: int, json: bool, *, terminal: bool) -> None:
@@ -203,8 +203,8 @@ def _found(at: Connection, filters: dict[str, Any], limit: int, json: bool, *, t
     if json:
         print_json({"items": items[:limit], "total": total})
     else:
-        for one in items[:limit]:
-            print(item_line(one))
+        for item in items[:limit]:
+            print(item_line(item))
     if not items:
         print(f"fleet: no items{hint}", file=sys.stderr)
     elif total > limit:

@@ -58,7 +58,7 @@ def item_line(item: Json, indent: int = 0) -> str:
     role, priority = printable(item.get("role", "")), printable(item.get("priority", ""))
     tags = printable(item.get("tags") or "").split(",")
     said = [f"#{tag}" for tag in tags if tag and not _IDENTITY.fullmatch(tag)]
-    said += [f"{one.column}{printable(item[one.name])}" for one in COLUMNS if item.get(one.name)]
+    said += [f"{field.column}{printable(item[field.name])}" for field in COLUMNS if item.get(field.name)]
     said += [f"({word})"] if (word := _word(item)) else []
     said += ["claimed"] if item.get("isClaimed") else []
     head = f"{short(uuid)}  {paint(f'{role:<8}', role)}  {paint(f'{priority:<6}', priority)}  {'  ' * indent}"
@@ -100,7 +100,7 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     lines = [f"{item['id']}  {heading(item['title'])}"]
     label = f" ({word})" if (word := _word(item)) else ""
     facts = [paint(item["role"], item["role"]) + label, f"priority {item['priority']}"]
-    facts += [printable(_fact(one, item[one.name])) for one in FACTS if item.get(one.name)]
+    facts += [printable(_fact(field, item[field.name])) for field in FACTS if item.get(field.name)]
     lines.append(_INDENT + ", ".join(facts))
     lines.append(f"{_INDENT}created {item['createdAt']}, changed {item['modifiedAt']}")
     lines += [*_times(item), *_usage(item)]
@@ -129,12 +129,12 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     return lines
 
 
-def _fact(one: Field, value: Any) -> str:
+def _fact(field: Field, value: Any) -> str:
     if value is True:
-        return one.fact
-    if one.kind is Kind.NAMES:
+        return field.fact
+    if field.kind is Kind.NAMES:
         value = ", ".join(value)
-    return f"{one.fact} {demands_text(value) if one.name == 'resources' else value}"
+    return f"{field.fact} {demands_text(value) if field.name == 'resources' else value}"
 
 
 def _times(item: Json) -> list[str]:
@@ -168,10 +168,10 @@ def amounts(sum: Json) -> str:
     return ", ".join(parts) or "nothing"
 
 
-def transition_line(one: Json) -> str:
-    actor = f" by {printable(one['actor']['id'])}" if one.get("actor") else ""
-    summary = f": {printable(one['summary'])}" if one.get("summary") else ""
-    return f"{_INDENT}{one['at']}  {one['fromRole']} -> {one['toRole']}  {printable(one['trigger'])}{actor}{summary}"
+def transition_line(way: Json) -> str:
+    actor = f" by {printable(way['actor']['id'])}" if way.get("actor") else ""
+    summary = f": {printable(way['summary'])}" if way.get("summary") else ""
+    return f"{_INDENT}{way['at']}  {way['fromRole']} -> {way['toRole']}  {printable(way['trigger'])}{actor}{summary}"
 
 
 def note_page(note: Json) -> list[str]:
@@ -185,11 +185,11 @@ def _attempts(attempts: Json) -> list[str]:
     most = f" of {attempts['max']}" if attempts["max"] else ""
     back = f", offered again {attempts['notBefore']}" if attempts.get("notBefore") else ""
     lines = [f"{_INDENT}attempts {attempts['count']}{most}{back}"]
-    for one in attempts["last"][:3]:
-        by = f" by {printable(one['claimedBy'])}" if one.get("claimedBy") else ""
-        why = f" {one['reason']}" if one.get("reason") else ""
-        detail = f": {printable(one['detail'])}" if one.get("detail") else ""
-        lines.append(f"{_INDENT * 2}{one['from']} to {one['until']}{by}, {one['ended']}{why}{detail}")
+    for attempt in attempts["last"][:3]:
+        by = f" by {printable(attempt['claimedBy'])}" if attempt.get("claimedBy") else ""
+        why = f" {attempt['reason']}" if attempt.get("reason") else ""
+        detail = f": {printable(attempt['detail'])}" if attempt.get("detail") else ""
+        lines.append(f"{_INDENT * 2}{attempt['from']} to {attempt['until']}{by}, {attempt['ended']}{why}{detail}")
     return lines
 
 

@@ -55,22 +55,22 @@ def watch(
 
 async def _follow(fleet: Fleet, id: str, condition: str | None, json: bool) -> None:
     """Prints what the item is until the condition is met; without one, whenever it changes, until it is terminal."""
-    asked: dict[str, Any] = {"itemId": id, "waitFor": condition or "changed"}
+    wait: dict[str, Any] = {"itemId": id, "waitFor": condition or "changed"}
     if condition is None:
-        first = await fleet.call("get_context", {**asked, "waitMs": 0})
-        asked["after"] = first["waited"]["after"]
+        first = await fleet.call("get_context", {**wait, "waitMs": 0})
+        wait["after"] = first["waited"]["after"]
         _print(first, json)
         if first["item"]["role"] == "terminal":
             return
     while True:
-        answer = await fleet.call("get_context", {**asked, "waitMs": _WAIT_MS})
+        answer = await fleet.call("get_context", {**wait, "waitMs": _WAIT_MS})
         waited = answer["waited"]
         if waited["met"]:
             _print(answer, json)
         if condition is None:
             if answer["item"]["role"] == "terminal":
                 return
-            asked["after"] = waited["after"]
+            wait["after"] = waited["after"]
         elif waited["met"]:
             return
 
@@ -79,12 +79,12 @@ def _print(context: dict[str, Any], json: bool) -> None:
     if json:
         print_json(context, indent=-1)
     else:
-        one = context["item"]
-        words = [short(one["id"]), paint(f"{one['role']:<8}", one["role"])]
+        item = context["item"]
+        words = [short(item["id"]), paint(f"{item['role']:<8}", item["role"])]
         claim = context.get("claimDetail")
         if claim and not claim["isExpired"]:
             words.append(f"held by {printable(claim['claimedBy'])}")
         if counts := context["waited"].get("counts"):
             words.append(", ".join(f"{count} {role}" for role, count in counts.items() if count))
-        print("  ".join([*words, printable(one["title"])]))
+        print("  ".join([*words, printable(item["title"])]))
     sys.stdout.flush()

@@ -27,8 +27,8 @@ Unblock = Annotated[
 
 async def _recurrence(fleet: Fleet, id: str) -> dict[str, Any]:
     """How an item recurs now, as the tools take it; empty: it does not."""
-    found = await fleet.call("query_items", {"operation": "get", "id": id})
-    return {name: value for name, value in found.get("recurs", {}).items() if name != "nextAt"}
+    item = await fleet.call("query_items", {"operation": "get", "id": id})
+    return {name: value for name, value in item.get("recurs", {}).items() if name != "nextAt"}
 
 
 def add(
@@ -39,17 +39,17 @@ def add(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    spec, named = {"title": title, **fields.given()}, [item(one, "--after") for one in after]
+    spec, named = {"title": title, **fields.given()}, [item(id_, "--after") for id_ in after]
 
     if "cron" not in spec.get("recurs", {"cron": ""}):
         raise CommandFailed(f"{PARTS_OF_CRON} go with --cron", Exit.USAGE)
 
     async def act(fleet: Fleet) -> dict[str, Any]:
-        blockers = [await full_id(fleet, one) for one in named]
+        blockers = [await full_id(fleet, id_) for id_ in named]
         answer = await fleet.call("manage_items", {"operation": "create", "items": [spec]})
         _refused(answer)
         (made,) = answer["items"]
-        await _connect(fleet, [{"fromItemId": one, "toItemId": made["id"]} for one in blockers], made["id"])
+        await _connect(fleet, [{"fromItemId": blocker, "toItemId": made["id"]} for blocker in blockers], made["id"])
         return dict(made)
 
     made = at.run(act)
@@ -140,11 +140,11 @@ def note(
 async def write_note(fleet: Fleet, id: str, key: str, body: str, phase: str | None = None) -> dict[str, Any]:
     """Writes a note, in the phase of the note that it replaces, else of the item's schema, else of the item."""
     context = await fleet.call("get_context", {"itemId": id})
-    found: Role | str = context["item"]["role"]
+    role_now: Role | str = context["item"]["role"]
     if phase is None:
-        asked = {one["key"]: one["role"] for one in context["schema"]}
-        here = found if found in ("queue", "work", "review") else "work"
-        phase = asked.get(key, here)
+        roles = {note["key"]: note["role"] for note in context["schema"]}
+        here = role_now if role_now in ("queue", "work", "review") else "work"
+        phase = roles.get(key, here)
     written = {"itemId": context["item"]["id"], "key": key, "role": phase, "body": body}
     answer = await fleet.call("manage_notes", {"operation": "upsert", "notes": [written]})
     _refused(answer)
@@ -154,7 +154,7 @@ async def write_note(fleet: Fleet, id: str, key: str, body: str, phase: str | No
 def _print_notes(notes: list[dict[str, Any]], key: str | None, id: str, json: bool) -> None:
     """Prints notes; the body of a single one alone, so that it can be piped."""
     if key is not None:
-        notes = [one for one in notes if one["key"] == key]
+        notes = [note for note in notes if note["key"] == key]
         if not notes:
             raise CommandFailed(f"the item {id} has no note {key!r}")
     if json:
@@ -162,7 +162,7 @@ def _print_notes(notes: list[dict[str, Any]], key: str | None, id: str, json: bo
     elif key is not None:
         print("\n".join(printable(line.expandtabs(8)) for line in notes[0]["body"].splitlines()))
     else:
-        print("\n".join(line for one in notes for line in note_page(one)).strip("\n"))
+        print("\n".join(line for note in notes for line in note_page(note)).strip("\n"))
 
 
 def dep_add(
@@ -177,10 +177,10 @@ def dep_add(
     # All of them, or none if one is refused.
     if relates and unblock_at:
         raise CommandFailed("--unblock-at: nothing waits with --relates", Exit.USAGE)
-    one, others = item(id), items((blocker, *more), "BLOCKER")
+    waits, others = item(id), items((blocker, *more), "BLOCKER")
 
     async def act(fleet: Fleet) -> dict[str, Any]:
-        waiting = await full_id(fleet, one)
+        waiting = await full_id(fleet, waits)
         kind = {"type": "RELATES_TO"} if relates else given(unblockAt=unblock_at)
         blockers = [await full_id(fleet, other) for other in others]
         return await _connect(fleet, [{"fromItemId": each, "toItemId": waiting, **kind} for each in blockers])
@@ -203,10 +203,10 @@ def dep_rm(
     named = (item(id), item(blocker, "BLOCKER"))
 
     async def act(fleet: Fleet) -> int:
-        one, other = [await full_id(fleet, each) for each in named]
-        ends = ({"fromItemId": other, "toItemId": one}, {"fromItemId": one, "toItemId": other})
+        first, other = [await full_id(fleet, each) for each in named]
+        ends = ({"fromItemId": other, "toItemId": first}, {"fromItemId": first, "toItemId": other})
         answers = [await fleet.call("manage_dependencies", {"operation": "delete", **each}) for each in ends]
-        return sum(one["deleted"] for one in answers)
+        return sum(answer["deleted"] for answer in answers)
 
     deleted = at.run(act)
     if not deleted:

@@ -49,8 +49,8 @@ def drain(
     try:
         return asyncio.run(drain_scope(loaded.settings, url, scope, wait, end, reason))
     except KeyboardInterrupt:
-        told = f"if {scope} was asked to take no new work, that holds until `{ending(scope)}`"
-        raise CommandFailed(f"interrupted; {told}") from None
+        remark = f"if {scope} was asked to take no new work, that holds until `{ending(scope)}`"
+        raise CommandFailed(f"interrupted; {remark}") from None
 
 
 async def drain_scope(

@@ -67,8 +67,8 @@ def _look(settings: Settings) -> Status:
         report.fleet = left_over(data_dir)
         if report.fleet is not None:
             report.state = "killed"
-            left = [one for one in report.fleet.processes if not slot_is_free(directory, one.slot)]
-            report.problems = [f"{one.slot} (process {one.pid}) still runs" for one in left]
+            left = [process for process in report.fleet.processes if not slot_is_free(directory, process.slot)]
+            report.problems = [f"{process.slot} (process {process.pid}) still runs" for process in left]
         report.others = owned(directory)
         return report
     fleet, pid = read_fleet(data_dir), supervisor_of(data_dir)
@@ -78,9 +78,9 @@ def _look(settings: Settings) -> Status:
     report.fleet = fleet
     report.state = "stopping" if fleet.stopping else "running" if fleet.ready else "starting"
     report.problems = [
-        f"{one.slot} is {'not ready' if one.pid else 'down, and is restarted'}"
-        for one in fleet.processes
-        if not one.ready
+        f"{process.slot} is {'not ready' if process.pid else 'down, and is restarted'}"
+        for process in fleet.processes
+        if not process.ready
     ]
     if fleet.version != __version__:
         report.problems.append(f"it is version {fleet.version}, and this command {__version__}")
@@ -109,7 +109,7 @@ def _readiness(where: str) -> tuple[bool, list[str]]:
         return True, []
     try:
         checks: dict[str, Any] = json_.loads(answer.text)["checks"]
-        wrong = [name for name, found in checks.items() if not found["ok"]]
+        wrong = [name for name, result in checks.items() if not result["ok"]]
     except (ValueError, KeyError, TypeError, AttributeError):
         wrong = [f"HTTP status {answer.status_code}"]
     return False, [f"{where}/readyz says that it is not ready: {', '.join(wrong)}"]

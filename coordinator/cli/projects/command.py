@@ -22,12 +22,12 @@ _HEAD = ("PROJECT", "KEYS", "SIZE", "SHARD", "CHANGED", "")
 
 @with_settings(only=STORE_SETTINGS)
 def list_(loaded: LoadedSettings, *, json: Annotated[bool, Parameter(help="Print JSON.")] = False) -> int:
-    found = with_store(loaded, count)
-    report = {"projects": [_as_json(row) for row in found.rows], "unseen": found.unseen}
-    print_as(report, aligned([_HEAD, *map(_cells, found.rows)], right=range(1, len(_HEAD) - 1)), json)
-    for one in found.unseen if not json else ():
-        print(f"not seen: {one}", file=sys.stderr)
-    return Exit.STORE_UNREACHABLE if found.unseen else Exit.OK
+    counts = with_store(loaded, count)
+    report = {"projects": [_as_json(row) for row in counts.rows], "unseen": counts.unseen}
+    print_as(report, aligned([_HEAD, *map(_cells, counts.rows)], right=range(1, len(_HEAD) - 1)), json)
+    for name in counts.unseen if not json else ():
+        print(f"not seen: {name}", file=sys.stderr)
+    return Exit.STORE_UNREACHABLE if counts.unseen else Exit.OK
 
 
 def _cells(row: Counted) -> tuple[str, ...]:

@@ -37,12 +37,12 @@ def export(
         asyncio.run(export_project(at, redis_url))
         return
     records = at.run(lambda fleet: read_project(fleet, source or format), patience=_PATIENCE_SECONDS)
-    shown = printable if sys.stdout.isatty() else _plain
+    clean = printable if sys.stdout.isatty() else _plain
     for line in _MODULES[format].write(records):
-        print(shown(line))
-    if format == "markdown" and (left := sum(1 for one in records if one.notes or one.related)):
-        told = "a list of tasks has no notes, nor links that hold nothing back: left out are those of"
-        print(f"fleet: {told} {counted(left, 'item')}", file=sys.stderr)
+        print(clean(line))
+    if format == "markdown" and (left := sum(1 for record in records if record.notes or record.related)):
+        remark = "a list of tasks has no notes, nor links that hold nothing back: left out are those of"
+        print(f"fleet: {remark} {counted(left, 'item')}", file=sys.stderr)
 
 
 def _plain(line: str) -> str:

@@ -83,12 +83,12 @@ def import_(
     if not _NAME.fullmatch(name):
         raise CommandFailed("--source must be 1 to 80 of a-z, 0-9 and . _ -", Exit.USAGE)
     try:
-        found = _read(format, file, write_ids, skip_unreadable, dry_run)
-        apply_mapping(found, _MODULES[format].STATES, read_mapping(map) if map is not None else Mapping_(), unknown)
+        records = _read(format, file, write_ids, skip_unreadable, dry_run)
+        apply_mapping(records, _MODULES[format].STATES, read_mapping(map) if map is not None else Mapping_(), unknown)
     except ImportProblem as problem:
         raise CommandFailed(f"{file}: {problem}" if map is None else str(problem), Exit.USAGE) from None
 
-    if not found.records:
+    if not records.records:
         if close_missing:
             raise CommandFailed(
                 f"{file}: there are no items in it; --close-missing would cancel all of the source {name}", Exit.USAGE
@@ -103,20 +103,20 @@ def import_(
                 raise CommandFailed(f"--parent: nothing can be below an item at depth {MAX_DEPTH}", Exit.USAGE)
             below, depth = top["id"], top["depth"]
         try:
-            shape(found, depth)
+            shape(records, depth)
         except ImportProblem as problem:
             raise CommandFailed(f"{file}: {problem}", Exit.USAGE) from None
         work = Import(fleet, name, parent=below, close_missing=close_missing, dry_run=dry_run, say=_say)
         try:
-            return await work.run(found.records)
+            return await work.run(records.records)
         except ImportProblem as problem:
             raise CommandFailed(str(problem)) from None
 
     report = at.run(act, patience=_PATIENCE_SECONDS)
     if json:
-        print_json({**msgspec.to_builtins(report), "lost": found.losses(), "remarks": found.remarks})
+        print_json({**msgspec.to_builtins(report), "lost": records.losses(), "remarks": records.remarks})
     else:
-        _print(report, found, name, source is None, dry_run, close_missing)
+        _print(report, records, name, source is None, dry_run, close_missing)
     return Exit.FAILED if report.refused else Exit.OK
 
 
@@ -150,18 +150,18 @@ def _read(format: str, file: str, write_ids: bool, skip_unreadable: bool, dry_ru
                 fresh.replace(file)
     except OSError as error:
         raise CommandFailed(f"{file}: {error.strerror}", Exit.USAGE) from None
-    found: ImportSource = _MODULES[format].read(data)
-    return found
+    source: ImportSource = _MODULES[format].read(data)
+    return source
 
 
 def _say(text: str) -> None:
     print(f"fleet: {text}", file=sys.stderr)
 
 
-def _print(report: ImportReport, found: ImportSource, name: str, unnamed: bool, dry_run: bool, closing: bool) -> None:
-    for remark in found.remarks:
+def _print(report: ImportReport, source: ImportSource, name: str, unnamed: bool, dry_run: bool, closing: bool) -> None:
+    for remark in source.remarks:
         _say(printable(remark))
-    if lost := found.losses():
+    if lost := source.losses():
         _say(printable(f"not imported: {'; '.join(lost)}"))
     verb = "would be " if dry_run else ""
     vanished = f"not in the source {name} any more"
@@ -170,14 +170,14 @@ def _print(report: ImportReport, found: ImportSource, name: str, unnamed: bool, 
     if unnamed:
         vanished += " (if this is another source than the last time, name it with --source)"
     for words, named in (
-        ("left as they are, because agents hold them", [label_of(report.titles[one], one) for one in report.claimed]),
-        (vanished, [label_of(report.titles[one], one) for one in report.vanished]),
+        ("left as they are, because agents hold them", [label_of(report.titles[id_], id_) for id_ in report.claimed]),
+        (vanished, [label_of(report.titles[id_], id_) for id_ in report.vanished]),
         ("refused", report.refused),
     ):
         if named:
             more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-            shown = "; ".join(one if len(one) <= _LONGEST else one[:_LONGEST] + "…" for one in named[:_NAMED])
-            _say(printable(f"{words}: {shown}{more}"))
+            sample = "; ".join(name if len(name) <= _LONGEST else name[:_LONGEST] + "…" for name in named[:_NAMED])
+            _say(printable(f"{words}: {sample}{more}"))
     said = f"{counted(report.created, 'item')} {verb}created, {report.updated} updated, {report.unchanged} unchanged"
     said += f", {report.closed} {verb}cancelled" if report.closed else ""
     print(said + (f"; {counted(report.dependencies, 'dependency', 'dependencies')}" if report.dependencies else ""))

@@ -44,9 +44,9 @@ async def _on_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]
 
 def _loaded(at: Connection, redis_url: str | None) -> LoadedSettings:
     if at.url or at.token_file:
-        given = "--url" if at.url else "--token-file"
+        option = "--url" if at.url else "--token-file"
         raise CommandFailed(
-            f"--format fleet works on the store: give --data-dir or --redis-url, not {given}", Exit.USAGE
+            f"--format fleet works on the store: give --data-dir or --redis-url, not {option}", Exit.USAGE
         )
     check_project_name(at.project)
     return of_one_fleet(sound(load_settings({"data_dir": at.data_dir, "redis_url": redis_url}, os.environ)))

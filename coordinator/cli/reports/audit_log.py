@@ -36,23 +36,23 @@ def tail(
     async def show(store: Store) -> None:
         log = AuditLog(store)
         last = await log.last(count, project or "")
-        for one in last:
-            _print(one, json)
+        for act in last:
+            _print(act, json)
         if follow:
-            async for one in log.follow(last[-1].entry if last else "0-0", project or ""):
-                _print(one, json)
+            async for act in log.follow(last[-1].entry if last else "0-0", project or ""):
+                _print(act, json)
                 sys.stdout.flush()
 
     with_store(loaded, show)
 
 
-def _print(one: ActRecord, as_json: bool) -> None:
+def _print(act: ActRecord, as_json: bool) -> None:
     if as_json:
-        shown = {**msgspec.structs.asdict(one), "at": iso(one.at)}
-        del shown["entry"], shown["request"]
-        print_json(shown, indent=-1)
+        record = {**msgspec.structs.asdict(act), "at": iso(act.at)}
+        del record["entry"], record["request"]
+        print_json(record, indent=-1)
         return
-    words = [moment(one.at), f"{one.outcome:7}", one.who.id, one.action, f"{one.target.type} {one.target.id}".strip()]
-    words += [f"project {one.project}"] if one.project else []
-    words += [f"because {one.reason}"] if one.reason else []
-    print(printable("  ".join([*words, one.detail]).rstrip()))
+    words = [moment(act.at), f"{act.outcome:7}", act.who.id, act.action, f"{act.target.type} {act.target.id}".strip()]
+    words += [f"project {act.project}"] if act.project else []
+    words += [f"because {act.reason}"] if act.reason else []
+    print(printable("  ".join([*words, act.detail]).rstrip()))

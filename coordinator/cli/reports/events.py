@@ -65,39 +65,39 @@ def events(
         if follow or after is not None:
             raise CommandFailed("--count: goes without --after and --follow", Exit.USAGE)
     begin = OLDEST if after is None and not follow else after
-    given = {name: value for name, value in (("kinds", kinds), ("id", id), ("root", root)) if value is not None}
-    query = given if begin is None else {**given, "after": begin}
+    filters = {name: value for name, value in (("kinds", kinds), ("id", id), ("root", root)) if value is not None}
+    query = filters if begin is None else {**filters, "after": begin}
     try:
-        asked = read_request(f"/feed/{project}", urlencode(query).encode(), {})
+        request = read_request(f"/feed/{project}", urlencode(query).encode(), {})
     except ToolFailure as failure:
         raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
     last = None if follow or after is not None else count or _COUNT
     if (at := by_url.connection(loaded, project)) is not None:
-        at.run(lambda fleet: _show_answers(_answers(fleet, given, begin, follow), last, json))
+        at.run(lambda fleet: _show_answers(_answers(fleet, filters, begin, follow), last, json))
         return
 
     async def show(store: Store) -> None:
         if why := await unwritten(store, project):
             print(f"fleet: {why}", file=sys.stderr)
-        await _show(store, asked, follow, last, json)
+        await _show(store, request, follow, last, json)
 
     with_store(loaded, show)
 
 
-async def _show(store: Store, asked: FeedRequest, follow: bool, last: int | None, as_json: bool) -> None:
+async def _show(store: Store, request: FeedRequest, follow: bool, last: int | None, as_json: bool) -> None:
     """Prints events; ``last``: only so many, the last ones."""
     from coordinator.transport.feed.ids import check_ids
 
     reader = FeedReader(store)
-    found = await reader.position(asked.project, asked.after, asked.named)
+    position = await reader.position(request.project, request.after, request.named)
     try:
-        at = await check_ids(reader, asked, asked.filter, found)
+        at = await check_ids(reader, request, request.filter, position)
     except ToolFailure as failure:
         code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.FAILED
         raise CommandFailed(f"--{failure.message}", code) from None
-    if found.gap is not None:
-        _print(found.gap, as_json)
-    listener, kept = reader.listen(at, asked.filter), deque[Item](maxlen=last)
+    if position.gap is not None:
+        _print(position.gap, as_json)
+    listener, kept = reader.listen(at, request.filter), deque[Item](maxlen=last)
     try:
         while listener.behind or follow:
             items = await listener.take()
@@ -109,7 +109,7 @@ async def _show(store: Store, asked: FeedRequest, follow: bool, last: int | None
             sys.stdout.flush()
             if follow and listener.ended == "slow":  # it prints to a slow reader: it goes on by itself from where it is
                 reader.close(listener)
-                listener = reader.listen(_position(items, at), asked.filter)
+                listener = reader.listen(_position(items, at), request.filter)
             at = _position(items, at)
         for item in kept:
             _print(item, as_json)
@@ -125,12 +125,12 @@ def _position(items: list[Item], at: Cursor) -> Cursor:
 
 
 async def _answers(
-    fleet: Fleet, given: Mapping[str, str], after: str | None, follow: bool
+    fleet: Fleet, filters: Mapping[str, str], after: str | None, follow: bool
 ) -> AsyncIterator[dict[str, Any]]:
     """Answers of the feed, from a cursor or from now on, until nothing more is kept; with ``follow``, without end."""
     failures, waits = 0, 0
     while True:
-        query = {**given, "waitMs": waits, "limit": _PAGE} | ({"after": after} if after is not None else {})
+        query = {**filters, "waitMs": waits, "limit": _PAGE} | ({"after": after} if after is not None else {})
         try:
             answer = await fleet.feed(urlencode(query))
         except Unavailable:
@@ -188,11 +188,11 @@ def _print_event(envelope: Mapping[str, Any], as_json: bool) -> None:
         print_json(envelope, indent=-1)
         return
     data: dict[str, Any] = envelope["data"]
-    shown = {name: value for name, value in data.items() if name not in ("project", "id", "rootId", "from", "to")}
+    facts = {name: value for name, value in data.items() if name not in ("project", "id", "rootId", "from", "to")}
     words = [envelope["timestamp"], f"{envelope['name']:<16}", str(data["id"])]
     if "to" in data:
         words.append(f"{data['from']} -> {data['to']}" if "from" in data else f"-> {data['to']}")
-    words += [f"{name}={value}" for name, value in shown.items()]
+    words += [f"{name}={value}" for name, value in facts.items()]
     if data.get("rootId", data["id"]) != data["id"]:
         words.append(f"root={data['rootId']}")
     print(printable("  ".join(words)))

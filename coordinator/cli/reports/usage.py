@@ -34,32 +34,32 @@ def usage(
     check_range("--limit", limit, 1, 1000)
 
     async def read(store: Store) -> UsageReport:
-        found = await read_usage(store, project, by, limit)
-        if not found.rows and (why := await unwritten(store, project)):
+        report = await read_usage(store, project, by, limit)
+        if not report.rows and (why := await unwritten(store, project)):
             raise CommandFailed(why, Exit.USAGE)
-        return found
+        return report
 
-    found = with_store(loaded, read)
-    print_as(found, _lines(found, project), json)
+    usage_report = with_store(loaded, read)
+    print_as(usage_report, _lines(usage_report, project), json)
 
 
-def _lines(found: UsageReport, project: str) -> Iterator[str]:
-    rows: list[tuple[str, ...]] = [("cost", "tokens", "in", "cached", "out", "time", found.by)]
-    rows += [(*_cells(row.sum), _name(row, found.by)) for row in found.rows]
-    rows.append((*_cells(found.total), f"project {project}"))
+def _lines(report: UsageReport, project: str) -> Iterator[str]:
+    rows: list[tuple[str, ...]] = [("cost", "tokens", "in", "cached", "out", "time", report.by)]
+    rows += [(*_cells(row.sum), _name(row, report.by)) for row in report.rows]
+    rows.append((*_cells(report.total), f"project {project}"))
     yield from aligned(rows, right=range(len(rows[0]) - 1))
-    if len(found.rows) < found.count:
-        yield f"first {len(found.rows)} of {found.count}"
+    if len(report.rows) < report.count:
+        yield f"first {len(report.rows)} of {report.count}"
 
 
-def _cells(found: UsageSum) -> tuple[str, ...]:
+def _cells(usage: UsageSum) -> tuple[str, ...]:
     return (
-        money(found.cost_micro_usd),
-        f"{found.tokens:,}",
-        f"{found.input_tokens:,}",
-        f"{found.cached_tokens:,}",
-        f"{found.output_tokens:,}",
-        clock(found.wall_ms),
+        money(usage.cost_micro_usd),
+        f"{usage.tokens:,}",
+        f"{usage.input_tokens:,}",
+        f"{usage.cached_tokens:,}",
+        f"{usage.output_tokens:,}",
+        clock(usage.wall_ms),
     )
 
 

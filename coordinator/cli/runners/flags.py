@@ -141,8 +141,8 @@ class Where:
 
 def given(*flags: object) -> dict[str, Any]:
     """The flags that were given, by name."""
-    found = {one.name: getattr(flag, one.name) for flag in flags for one in fields(flag)}  # type: ignore[arg-type]
-    return {name: value for name, value in found.items() if value not in (None, ())}
+    chosen = {each.name: getattr(flag, each.name) for flag in flags for each in fields(flag)}  # type: ignore[arg-type]
+    return {name: value for name, value in chosen.items() if value not in (None, ())}
 
 
 def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
@@ -159,12 +159,12 @@ def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
     verify = _words("--verify", get("verify"))
     for words in (command, verify):
         if place := unknown_place(words):
-            known = ", ".join(f"{{{one}}}" for one in PLACES)
+            known = ", ".join(f"{{{place_name}}}" for place_name in PLACES)
             raise CommandFailed(f"{place} in the command is not known: it can have {known}", Exit.USAGE)
     if get("yolo") and not preset.yolo:
         raise CommandFailed("--yolo needs a preset that has such a mode", Exit.USAGE)
     passed = tuple(get("env", ()))
-    if wrong := next((one for one in passed if not NAME.fullmatch(one)), None):
+    if wrong := next((name for name in passed if not NAME.fullmatch(name)), None):
         raise CommandFailed(f"--env: must be the name of a variable, without a value, not {wrong}", Exit.USAGE)
     if get("priority") not in (None, "high", "medium", "low"):
         raise CommandFailed("--priority: must be high, medium or low", Exit.USAGE)
@@ -234,7 +234,7 @@ def workspaces_of(flags: Mapping[str, Any], options: Options) -> Workspaces:
         )
     if wrong := next((name for name in ("base", "fresh", "salvage", "disposable") if chosen.get(name)), None):
         raise CommandFailed(f"--{wrong} needs --worktree", Exit.USAGE)
-    own = options.state, *(options.state / one for one in PLACES_OF_STATE), *metrics_directories(options.state)
+    own = options.state, *(options.state / name for name in PLACES_OF_STATE), *metrics_directories(options.state)
     return Directories(directory or ".", hooks, int(least * _GIB), own)
 
 
@@ -256,12 +256,12 @@ def state_of(text: Text) -> Path:
 
 def _most(text: str) -> Most:
     try:
-        given = budget(text) if text else {}
+        limits = budget(text) if text else {}
     except ValueError as error:
         raise CommandFailed(f"--usage-per-attempt: {error}", Exit.USAGE) from None
-    if "wallMs" in given:
+    if "wallMs" in limits:
         raise CommandFailed("--usage-per-attempt: has cost and tokens; time is that of the attempt", Exit.USAGE)
-    return Most(given.get("costMicroUsd", COUNTED.cost_micro_usd), given.get("tokens", COUNTED.tokens))
+    return Most(limits.get("costMicroUsd", COUNTED.cost_micro_usd), limits.get("tokens", COUNTED.tokens))
 
 
 def _words(flag: str, text: Text) -> tuple[str, ...]:

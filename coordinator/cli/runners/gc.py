@@ -37,10 +37,10 @@ def gc(
         chosen = base or repository.default_base()
         repository.commit_of(chosen)
         findings = []
-        for one in collect(repository, chosen, salvage=salvage, dry_run=dry_run, disposable=disposable):
-            findings.append(one)
+        for finding in collect(repository, chosen, salvage=salvage, dry_run=dry_run, disposable=disposable):
+            findings.append(finding)
             if not json:
-                print(printable(_line(one, dry_run)), flush=True)
+                print(printable(_line(finding, dry_run)), flush=True)
     except GitFailed as error:
         raise CommandFailed(f"--worktree {worktree}: {error}", Exit.USAGE) from None
     if json:
@@ -48,7 +48,7 @@ def gc(
             [{"name": one.name, "path": _path(one), "removed": one.removed, "reason": one.reason} for one in findings]
         )
     elif findings:
-        removed = sum(one.removed for one in findings)
+        removed = sum(finding.removed for finding in findings)
         would = "would be removed" if dry_run else "removed"
         print(f"{removed} {would}, {counted(len(findings) - removed, 'kept', 'kept')}")
     else:

@@ -65,7 +65,7 @@ def top(
                 time.sleep(interval)
                 fleet = read_fleet(data_dir) if url is None else None
                 where = _place(fleet) or where
-                shown: RenderableType
+                view: RenderableType
                 try:
                     if supervised and fleet is None:  # another fleet may have its port by now
                         raise CommandFailed(f"the fleet on {data_dir} has stopped; waiting for the next one")
@@ -74,19 +74,19 @@ def top(
                     if once:
                         raise
                     # The fleet may be restarting, which is exactly when it is worth watching.
-                    shown = Text(printable(str(failure)), style="bold red")
+                    view = Text(printable(str(failure)), style="bold red")
                 else:
                     if fleet is not None:
                         directory = Path(fleet.metrics_dir)
                     hot = published(directory, _HOT_ITEMS) if url is None else []
                     terminal = console if live is not None else None
-                    shown = screen(Interval(before, after), fleet, hot, redacted(where), terminal)
+                    view = screen(Interval(before, after), fleet, hot, redacted(where), terminal)
                     before = after
                 if live is not None:
-                    live.update(shown, refresh=True)
+                    live.update(view, refresh=True)
                 else:
                     # A file, a pipe or a dumb terminal: print one after the other.
-                    console.print(shown)
+                    console.print(view)
                 if once:
                     break
 

@@ -41,7 +41,7 @@ class Interval:
 
     def series(self, name: str, **labels: str) -> dict[Labels, float]:
         """The current values of a gauge with these labels, by all of its labels."""
-        return {found: value for found, value in self._now(name).items() if found >= frozenset(labels.items())}
+        return {series: value for series, value in self._now(name).items() if series >= frozenset(labels.items())}
 
     def rate(self, name: str, **labels: str) -> float:
         """Events of a counter with these labels per second."""
@@ -49,10 +49,10 @@ class Interval:
 
     def rates(self, name: str, by: str, **labels: str) -> dict[str, float]:
         """The same, by the values of one label."""
-        found: dict[str, float] = defaultdict(float)
+        rates: dict[str, float] = defaultdict(float)
         for series, grown in self._growth(name, labels).items():
-            found[dict(series).get(by, "")] += grown / self.seconds
-        return dict(found)
+            rates[dict(series).get(by, "")] += grown / self.seconds
+        return dict(rates)
 
     def quantile(self, name: str, share: float, **labels: str) -> float:
         """An upper bound of a histogram's quantile between the readings, in its unit; NaN if nothing happened."""
@@ -66,12 +66,12 @@ class Interval:
 
     def _growth(self, name: str, labels: Mapping[str, str]) -> dict[Labels, float]:
         wanted, before = frozenset(labels.items()), self.before.samples.get(name, {})
-        found = {}
+        growth = {}
         for series, value in self._now(name).items():
             if series >= wanted:
                 earlier = before.get(series, 0.0)
-                found[series] = value - earlier if value >= earlier else value
-        return found
+                growth[series] = value - earlier if value >= earlier else value
+        return growth
 
     def _now(self, name: str) -> Mapping[Labels, float]:
         return self.after.samples.get(name, {})

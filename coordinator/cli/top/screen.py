@@ -57,7 +57,7 @@ def _headline(interval: Interval, fleet: Fleet | None, where: str) -> Text:
         counted(round(interval.gauge("coordinator_processes", role=role)), name)
         for role, name in (("frontend", "front-end"), ("worker", "worker"))
     ]
-    down = [one.slot for one in fleet.processes if not one.ready] if fleet is not None else []
+    down = [process.slot for process in fleet.processes if not process.ready] if fleet is not None else []
     text = Text(f"{where}   {', '.join(processes)}   ")
     text.append(f"{interval.rate('coordinator_requests_total'):,.0f} calls/s", style="bold")
     text.append(f"   {interval.gauge('coordinator_connections'):,.0f} connections")
@@ -106,7 +106,7 @@ def _pressure(interval: Interval) -> Table:
         (
             "store",
             f"{sum(interval.rates(f'{script}_count', 'script').values()):,.0f} scripts/s"
-            + "".join(f", {one}" for share in (0.5, 0.99) if (one := _quantile(interval, script, share)))
+            + "".join(f", {time}" for share in (0.5, 0.99) if (time := _quantile(interval, script, share)))
             + (f", breaker open in {open_breakers:.0f}" if open_breakers else "")
             + (f", shards unreachable: {', '.join(away)}" if (away := _shards_away(interval)) else "")
             + (f", slots that no node has: {lost:.0f}" if (lost := _slots_lost(interval)) else "")
@@ -119,8 +119,8 @@ def _pressure(interval: Interval) -> Table:
 
 def _shards_away(interval: Interval) -> list[str]:
     """The shards of a cluster to which some front-end has no connection."""
-    found = interval.series("coordinator_store_shard_away").items()
-    return sorted(dict(labels)["shard"] for labels, processes in found if processes)
+    series = interval.series("coordinator_store_shard_away").items()
+    return sorted(dict(labels)["shard"] for labels, processes in series if processes)
 
 
 def _slots_lost(interval: Interval) -> float:
@@ -130,10 +130,10 @@ def _slots_lost(interval: Interval) -> float:
 
 def _backlog(interval: Interval) -> str:
     """Items by role, and the backlog; one front-end of the fleet counts them every few seconds."""
-    found = {role: interval.gauge("coordinator_items", role=role) for role in ("queue", "work", "review", "blocked")}
-    parts = [f"{count:,.0f} {role}" for role, count in found.items() if count] or ["none open"]
+    counts = {role: interval.gauge("coordinator_items", role=role) for role in ("queue", "work", "review", "blocked")}
+    parts = [f"{count:,.0f} {role}" for role, count in counts.items() if count] or ["none open"]
     if away := _shards_away(interval):
-        if not any(found.values()):  # nothing is measured without the shard that has the keys of the fleet
+        if not any(counts.values()):  # nothing is measured without the shard that has the keys of the fleet
             return f"not known while shards are unreachable: {', '.join(away)}"
         parts.append(f"without shard {', '.join(away)}")
     if oldest := interval.gauge("coordinator_oldest_ready_age_seconds"):
@@ -159,7 +159,7 @@ def _usage(interval: Interval) -> list[tuple[str, str]]:
         for labels, share in interval.series(f"{name}_spent_ratio").items():
             named = dict(labels)
             shares[f"{named[by]} ({named['period']})"] = share
-    most = sorted((one for one in shares.items() if one[1] >= _NEARLY), key=lambda one: -one[1])
+    most = sorted((pair for pair in shares.items() if pair[1] >= _NEARLY), key=lambda pair: -pair[1])
     parts = [f"{name} {share:.0%} spent" for name, share in most[:_BUDGETS]]
     if spent := interval.gauge("coordinator_spent_budgets"):
         parts.append(f"{spent:,.0f} of items spent")
@@ -180,13 +180,13 @@ def _resources(interval: Interval) -> Table | None:
         if capacity and (held or shared or waiting or reserved):
             columns = f"{held:.0f}/{capacity:.0f}", *(_number(each) for each in (shared, waiting, reserved))
             longest = timedelta(seconds=round(interval.gauge("coordinator_resource_wait_seconds", resource=key)))
-            shown = (
+            table = (
                 _short(key),
                 *columns,
                 str(longest) if waiting else "-",
                 f"{sum(left.values()):.0f}" if left else "-",
             )
-            rows.append(((waiting, held / capacity), shown))
+            rows.append(((waiting, held / capacity), table))
     if not rows:
         return None
     rows.sort(key=lambda row: row[0], reverse=True)
@@ -209,7 +209,7 @@ def _workers(interval: Interval) -> Table:
 
 
 def _hot(hot: Iterable[Hot]) -> Table:
-    rows = [(one.project, one.item, f"{one.losers:.0f}") for one in hot]
+    rows = [(row.project, row.item, f"{row.losers:.0f}") for row in hot]
     return _table(("project", "contended item", "failed claims, last minute"), rows)
 
 
@@ -236,8 +236,8 @@ def _some(rate: float) -> str:
 
 
 def _listed(rates: dict[str, float]) -> str:
-    told = [f"{rate:,.1f} {name}" for name, rate in sorted(rates.items(), key=lambda entry: -entry[1]) if rate]
-    return ", ".join(told) or "none"
+    rates_shown = [f"{rate:,.1f} {name}" for name, rate in sorted(rates.items(), key=lambda entry: -entry[1]) if rate]
+    return ", ".join(rates_shown) or "none"
 
 
 def _quantile(interval: Interval, name: str, share: float) -> str:
