@@ -145,7 +145,7 @@ def test_usage_budgets_and_resources_on_one_page(
     claim(fleet, item, agent="capped-1")
     assert fleet.call("claim_item", {"claims": [{"itemId": other}]})["claimResults"][0]["outcome"] == "resource_busy"
     page = live(console("usage"))
-    expect(page.get_by_text("Nobody has reported usage here.")).to_be_visible()
+    expect(page.get_by_text("No agent has reported usage here.")).to_be_visible()
     use(running, named, "capped-1", item, inputTokens=1000, costMicroUsd=1_500_000, model="opus")
     use(running, named, "ana", other, outputTokens=500, costMicroUsd=250_000, wallMs=61_000, model="mini")
     expect(row(page, "usage", "Root")).to_contain_text("$1.75")  # live

@@ -19,7 +19,7 @@ from coordinator.toolsets.items import UsageReport, UsageRow, UsageSum, read_usa
 from coordinator.units import clock, money
 from coordinator.wording import printable
 
-_UNNAMED = {"agent": "(nobody)", "model": "(no model)"}
+_UNNAMED = {"agent": "(no agent)", "model": "(no model)"}
 
 
 @with_settings(only=STORE_SETTINGS)

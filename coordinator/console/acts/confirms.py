@@ -27,11 +27,11 @@ class Confirm(NamedTuple):
 
 _ACTS: Mapping[str, Confirm] = {
     "cancel": Confirm(
-        "Cancel \u201c{title}\u201d? Nobody works on it any more, and items that wait for it go on.", _SUMMARY
+        "Cancel \u201c{title}\u201d? No agent works on it any more, and items that wait for it go on.", _SUMMARY
     ),
     # The page puts in how many they are.
     "cancel many": Confirm(
-        "Cancel {{n}} items? Nobody works on them any more, and items that wait for them go on.", _SUMMARY
+        "Cancel {{n}} items? No agent works on them any more, and items that wait for them go on.", _SUMMARY
     ),
     "complete tree": Confirm(
         "Complete tree of \u201c{title}\u201d? All that is open below it ({left} children, and theirs) is done."

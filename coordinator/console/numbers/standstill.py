@@ -87,7 +87,7 @@ def _spent(state: ProjectState, held: Held) -> Standstill | None:
     if not sum(state.roles) - state.roles[3]:
         return None
     if (own := held.project) is not None:
-        text = f"The budget of the project is spent: {own.text}. Nobody gets an item, and claims are to end."
+        text = f"The budget of the project is spent: {own.text}. No agent gets an item, and claims are to end."
         return Standstill(SPENT, text, f"raise {raising(own)} in the settings, and run fleet reload")
     if state.claims:
         return None

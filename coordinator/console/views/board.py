@@ -22,7 +22,7 @@ LEAST_LETTERS = 3
 """Of a text that is searched for."""
 _EMPTY = {
     "queue": "Nothing waits to be done.",
-    "work": "Nobody works on anything.",
+    "work": "No agent works on anything.",
     "review": "Nothing waits for a review.",
     "blocked": "Nothing is on hold.",
     "terminal": "Nothing has ended yet.",

@@ -42,9 +42,9 @@ _BUDGETED = 20
 """Agents with budgets that are listed."""
 _BY = {"item": "by item", "agent": "by agent", "model": "by model", "day": "by day"}
 _COLUMNS = ("cost", "tokens", "in", "cached", "out", "time")
-_NOBODY = {"agent": "nobody named", "model": "no model named"}
+_UNNAMED = {"agent": "no agent named", "model": "no model named"}
 _NONE = (
-    "Nobody has reported usage here. Agents do so in the calls with which they claim, note, advance and release; "
+    "No agent has reported usage here. Agents do so in the calls with which they claim, note, advance and release; "
     "runners report what they read in the output of claude, codex, gemini and others."
 )
 
@@ -125,7 +125,7 @@ def _name(visit: Visit, by: str, row: UsageRow) -> Node:
     if by == "day":
         return code[row.name]
     if not row.name or row.name.startswith("(others"):
-        return span(".dim")[row.name or _NOBODY[by]]
+        return span(".dim")[row.name or _UNNAMED[by]]
     return agent_link(visit.project, row.name) if by == "agent" else plain(row.name)
 
 

@@ -36,7 +36,7 @@ CLAIM_HOLD = Histogram(
     "seconds",
     "How long claims were held, from an agent's first claim of an item to its end. completed: the item ended under the "
     "claim (completed or cancelled), at that moment; released: given back, or let go for another claim; expired: "
-    "nobody renewed it. Each claim counts once: what follows when its item has ended, or is reopened under it, does "
+    "it was not renewed. Each claim counts once: what follows when its item has ended, or is reopened under it, does "
     "not. Counted in the store, and collected every few seconds by one front-end of the fleet.",
     (Label("end", ("completed", "released", "expired")),),
     (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0),
@@ -73,7 +73,7 @@ ENDS = ("expired", "taken_over", "failed", "gave_up", "hopeless")
 ATTEMPTS = Counter(
     "coordinator_attempts_total",
     "attempts",
-    "Claims that ended in work or review without taking the item further. expired: nobody renewed it; taken_over: the "
+    "Claims that ended in work or review without taking the item further. expired: it was not renewed; taken_over: the "
     "same, as another agent's claim showed; failed, gave_up, hopeless: released with this reason. Counted in the "
     "store, and collected every few seconds by one front-end of the fleet.",
     (Label("end", ENDS),),

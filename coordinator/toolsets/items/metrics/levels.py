@@ -16,7 +16,7 @@ OLDEST_READY = Gauge(
     "coordinator_oldest_ready_age_seconds",
     "seconds",
     "Age of the oldest item in the queue that agents are offered; 0: there is none. It is ready, below no item that "
-    "somebody holds or whose budget is spent, what it demands is free, and the budget of its project is not spent; "
+    "an agent holds or whose budget is spent, what it demands is free, and the budget of its project is not spent; "
     "the 100 oldest ready ones of each project are looked at. What single agents lack (capabilities, budgets of their "
     "own) and drains do not count. Measured with coordinator_items.",
     merge="max",
