@@ -146,7 +146,7 @@ class Sweeper:
 
     async def _reclaim(self, projects: Sequence[str]) -> None:
         for project in projects:
-            with contextlib.suppress(Fenced):
+            with contextlib.suppress(Fenced):  # whoever serves the project reclaims them
                 await self._steps.reclaim(project, self._held(project))
 
     async def round(self) -> None:

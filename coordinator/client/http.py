@@ -142,7 +142,6 @@ class _Connection(asyncio.Protocol):
             timer.cancel()
 
     def close(self) -> None:
-        """Closes it at once."""
         self.open = False
         if self._transport is not None:
             self._transport.abort()

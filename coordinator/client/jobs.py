@@ -114,7 +114,7 @@ class Slots:
         """Releases the finished item that the agent of a slot still holds."""
         if slot.finished is not None:
             (item, fence), slot.finished = slot.finished, None
-            with contextlib.suppress(FleetError):
+            with contextlib.suppress(FleetError):  # the claim ends by itself
                 await self._core.call(
                     "claim_item", {"releases": [{"itemId": item, "fenceToken": fence}]}, agent=slot.agent
                 )

@@ -81,7 +81,6 @@ class Told:
         self.tells = bool(used)
 
     def is_same(self, tool: str, arguments: Mapping[str, Any], used: Used) -> bool:
-        """Whether a call is this one."""
         return (self.tool, self.arguments, self.given) == (tool, arguments, used)
 
 

@@ -125,7 +125,6 @@ class LoadedWorkflow:
         return self.workflow.initial_activity or None
 
     def activity(self, activity_id: str) -> Activity | None:
-        """The activity with this id, if it has one."""
         activity = self.activities.get(activity_id)
         return None if activity is None else activity.activity
 

@@ -259,7 +259,6 @@ class Activity(Part, frozen=True, kw_only=True):
         return (*self.steps, *inner)
 
     def own_triggers(self) -> tuple[Trigger, ...]:
-        """The triggers of the activity itself."""
         if self.triggers is UNSET:
             return ()
         return (self.triggers,) if isinstance(self.triggers, Trigger) else self.triggers

@@ -37,7 +37,6 @@ class Kind(NamedTuple):
 
     @property
     def of_items(self) -> bool:
-        """Whether it is about an item."""
         return self.name.startswith("item.")
 
 

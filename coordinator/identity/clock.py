@@ -36,7 +36,7 @@ class FleetClock:
     async def look(self) -> None:
         """Sets the clock to the time of the Redis server, if that answers."""
         if self._ask is not None:
-            with contextlib.suppress(ToolFailure, ServerError):
+            with contextlib.suppress(ToolFailure, ServerError):  # the offset of the last look is good meanwhile
                 self.set(await self._ask())
 
     async def follow(self) -> None:

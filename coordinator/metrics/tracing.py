@@ -305,7 +305,7 @@ def stop() -> None:
     tracing = _active
     install(None)
     if tracing is not None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # the process ends: lost spans are no reason to fail
             tracing.close()
 
 

@@ -169,7 +169,6 @@ def _item(line: native.Item) -> RestoredItem:
 
 
 def _fields(line: native.Item) -> Fields:
-    """What the item says."""
     found: Fields = {}
     for one, forms in WRITTEN:
         value = getattr(line, one.attribute)

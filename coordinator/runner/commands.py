@@ -36,7 +36,6 @@ class CannotStart(Exception):
 
 
 def program_at(path: Path) -> Program:
-    """What is at a path."""
     try:
         seen = path.stat()
         if not stat.S_ISREG(seen.st_mode) or not os.access(path, os.X_OK):
@@ -87,7 +86,6 @@ class _Looks:
             raise CannotStart(option, f"{program} was not found in the directories of PATH")
 
     def shell(self, option: Option, command: str, *, made: bool) -> None:
-        """Looks at a shell command."""
         if not command:
             return
         if problem := _shell(self.environment, "-n", "-c", command):

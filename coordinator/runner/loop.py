@@ -131,7 +131,7 @@ class Runner:
     async def _tree_finished(self) -> None:
         wanted = {"itemId": self._options.selection.until_tree, "waitFor": "tree_terminal", "waitMs": _WAIT_MS}
         while True:
-            with contextlib.suppress(Unavailable):
+            with contextlib.suppress(Unavailable):  # front-ends restart: the tree may go on for days
                 if (await self._fleet.call("get_context", wanted))["waited"]["met"]:
                     return
             await asyncio.sleep(AGAIN_SECONDS)

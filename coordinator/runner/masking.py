@@ -55,6 +55,6 @@ def secrets_of(environment: Mapping[str, str]) -> set[str]:
         if "://" in value:
             try:
                 secrets.add(urlsplit(value).password or "")
-            except ValueError:
+            except ValueError:  # no URL, so it has no password
                 continue
     return secrets - {""}

@@ -64,7 +64,6 @@ class Field:
         return allowed(self.type)
 
     def value_in(self, settings: Struct) -> Any:
-        """The setting's value."""
         return functools.reduce(getattr, self.path, settings)
 
 

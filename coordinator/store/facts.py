@@ -40,7 +40,6 @@ class StoreFacts(NamedTuple):
 
 
 def read_fields(reply: bytes) -> dict[str, str]:
-    """The fields of a reply to INFO."""
     return dict(line.split(":", 1) for line in reply.decode(errors="replace").splitlines() if ":" in line)
 
 

@@ -148,7 +148,6 @@ def script_ended(script: str, seconds: float, outcome: str, project: str = "") -
 
 
 def _counts(script: str, outcome: str) -> list[Cell]:
-    """What an outcome counts as."""
     answered = _ANSWERS.get(outcome, "error")
     counts = [] if answered == "ok" else [SCRIPT_FAILURES.labels(script, answered)]
     if answered == "error":

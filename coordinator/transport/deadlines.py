@@ -35,7 +35,6 @@ class Deadlines:
         return task
 
     def stop(self, task: asyncio.Task[Any]) -> None:
-        """Removes the deadline."""
         if self._until.pop(task, None) is None:
             self._expired.discard(task)
 

@@ -113,7 +113,6 @@ class Endpoint:
 
     @property
     def title(self) -> str:
-        """The toolsets' titles."""
         return ", ".join(toolset.title for toolset in self.toolsets)
 
 
@@ -164,7 +163,6 @@ class Endpoints:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All toolsets."""
         return tuple(self._toolsets)
 
     def open_only(self, projects: Sequence[str]) -> None:

@@ -122,7 +122,6 @@ class EventStream(Stream):
         await self.send(b"%b%b" % (_retry(), first))
 
     async def send(self, body: bytes) -> None:
-        """Sends events."""
         await self.taken(self._send({"type": "http.response.body", "body": body, "more_body": True}))
 
     async def finish(self) -> None:

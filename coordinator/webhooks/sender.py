@@ -103,7 +103,7 @@ class Sender:
         places = await self._guard.resolve(self._url)
         client = await self._opened()
         for place in places[:-1]:
-            with contextlib.suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+            with contextlib.suppress(httpx2.ConnectError, httpx2.ConnectTimeout):  # of several addresses one is enough
                 return await client.send(self._made(client, place, body, headers, len(places)), stream=True)
         return await client.send(self._made(client, places[-1], body, headers, len(places)), stream=True)
 
@@ -143,7 +143,7 @@ class Sender:
 async def _finish(response: httpx2.Response) -> None:
     """Reads the rest of a short answer, and closes the connection of any other."""
     read = 0
-    with contextlib.suppress(httpx2.HTTPError, OSError, TimeoutError):
+    with contextlib.suppress(httpx2.HTTPError, OSError, TimeoutError):  # the status has come, and is what counts
         async with contextlib.aclosing(response), asyncio.timeout(REST_SECONDS):
             async for chunk in response.aiter_raw():
                 read += len(chunk)

@@ -46,7 +46,7 @@ class Guard:
     def forget(self, group: int) -> None:
         if group in self._groups:
             self._groups.discard(group)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # no guard can be started: then none kills the group, either
                 self._tell(b"-%d\n" % group)
 
     def close(self) -> None:

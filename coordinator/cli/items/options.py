@@ -57,8 +57,6 @@ def _option(field: Field, flag: Flag, said: str) -> inspect.Parameter:
 
 
 class _Options:
-    """Options of fields."""
-
     def __init__(self, **options: Any) -> None:
         self._options = options
 

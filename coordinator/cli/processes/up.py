@@ -31,7 +31,7 @@ async def _show_console(settings: Settings) -> None:
     # Imported here, because the console takes a while, and few fleets are started at a terminal.
     from coordinator.cli.console import NOTE, make_link
 
-    with contextlib.suppress(ProcessProblem, ToolFailure, OSError):
+    with contextlib.suppress(ProcessProblem, ToolFailure, OSError):  # the fleet runs without a link, too
         store = await open_store(settings.redis_url, settings.redis_timeout_ms)
         try:
             link = await make_link(store, settings, console_url(settings))

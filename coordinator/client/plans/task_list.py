@@ -264,7 +264,7 @@ def _value(text: str) -> str:
     if re.fullmatch(_QUOTED, text, re.DOTALL):
         try:
             return str(json.loads(text, strict=False))
-        except ValueError:
+        except ValueError:  # quotes that are part of the text
             pass
     return text.strip()
 

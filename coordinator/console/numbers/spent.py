@@ -52,7 +52,6 @@ class Spent(NamedTuple):
 
     @property
     def text(self) -> str:
-        """How much of what."""
         used, limit = (amount(self.share.measure, value) for value in (self.share.used, self.share.limit))
         return f"{used} of {limit}{' for today (UTC)' if self.today else ''}"
 

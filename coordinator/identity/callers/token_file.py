@@ -113,7 +113,6 @@ class Stamp(NamedTuple):
 
 
 def new_token() -> str:
-    """A new random token."""
     return PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
 
 

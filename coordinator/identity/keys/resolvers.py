@@ -80,7 +80,6 @@ class UnknownKeys:
         return until is not None and time.monotonic() < until
 
     def add(self, name: tuple[str, str]) -> None:
-        """Remembers a name."""
         self._until[name] = time.monotonic() + UNKNOWN_SECONDS
         self._until.move_to_end(name)
         if len(self._until) > MOST_UNKNOWN:

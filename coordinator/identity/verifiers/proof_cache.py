@@ -68,5 +68,4 @@ class ProofCache:
             self.held.popitem(last=False)
 
     def drop(self, name: bytes) -> None:
-        """Forgets a proof."""
         self.held.pop(name, None)

@@ -73,7 +73,7 @@ async def keep_telling(job: Job, note: RunNote, run: AttemptRun) -> None:
         await asyncio.sleep(TELL_SECONDS)
         try:
             await note.tell(run.facts(), run.used())
-        except FleetError:
+        except FleetError:  # the next report has it, too: it says what was used in all
             continue
         job.look()  # the answer says whether a budget is spent now
 

@@ -154,7 +154,7 @@ class Supervised:
                 os.kill(self.supervisor, signal.SIGKILL)
 
     def _write(self, words: bytes) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the supervisor has ended, as ``wait`` says
             os.write(self._control, words)
 
     def _report(self, descriptor: int) -> None:

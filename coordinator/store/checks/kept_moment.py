@@ -60,7 +60,7 @@ class MomentKeeper:
 
     async def start(self) -> None:
         """Compares the store with what was kept, reports a loss, and goes on keeping."""
-        with contextlib.suppress(redis.RedisError, OSError):
+        with contextlib.suppress(redis.RedisError, OSError):  # ``_run`` compares as soon as the store answers
             await self._compare()
         self._task = asyncio.create_task(self._run(), name="store-moment")
 

@@ -195,7 +195,6 @@ class Shards:
         self._missed.clear()
 
     async def close(self) -> None:
-        """Closes all links."""
         await end_tasks(*filter(None, (self._repeating, self._refreshing)))
         await asyncio.gather(*(link.close() for link in self.links), *self._leaving)
 

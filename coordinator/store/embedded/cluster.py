@@ -75,7 +75,6 @@ class Node(EmbeddedServer):
 
     @property
     def port(self) -> int:
-        """The port of the server."""
         return self.ports()[0]
 
     def client(self) -> redis.Redis:

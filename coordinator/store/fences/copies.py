@@ -76,8 +76,6 @@ class Fence(msgspec.Struct, omit_defaults=True, rename="camel"):
 
 
 class Fencing:
-    """The fences of one store."""
-
     def __init__(self, store: Store) -> None:
         self.store = store
 

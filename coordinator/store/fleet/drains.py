@@ -115,7 +115,7 @@ class Drains:
                     said = (f"{host}/{slot}", GONE_SECONDS, report(known) if due else b"", STATUS_SECONDS)
                     self._store.identity.saw(await self._store.run(_NOTE, keys.FLEET, *said))
                     noted_at = now if due else noted_at
-            with contextlib.suppress(ToolFailure, StoreError):
+            with contextlib.suppress(ToolFailure, StoreError):  # what was known last holds meanwhile
                 asked = scope_of(await self.read(), host, slot)
                 if asked != known:
                     _log.info("drained" if asked else "no longer drained", scope=asked or known)

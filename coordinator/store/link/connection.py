@@ -85,7 +85,6 @@ class Connection(asyncio.Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether the transport is closed."""
         return self._closed.is_set()
 
     @property

@@ -137,7 +137,6 @@ class Link:
 
     @property
     def connection(self) -> Connection | None:
-        """The live connection."""
         return self._connection
 
     @property

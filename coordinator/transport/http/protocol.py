@@ -204,7 +204,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._take_held()
 
     def _hold(self, data: bytes) -> None:
-        """Buffers data."""
         self._held += data
         if len(self._held) > AHEAD_BYTES:
             self.flow.pause_reading()

@@ -89,8 +89,6 @@ class Seen(NamedTuple):
 
 
 class SlowPath:
-    """The slow path of one process."""
-
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self.mounts = Mounts()

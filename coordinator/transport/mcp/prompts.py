@@ -16,8 +16,6 @@ from coordinator.transport.endpoints import Endpoint
 
 
 class Prompts:
-    """The prompts of one endpoint."""
-
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._names = {tool.name: name for name, tool in endpoint.tools.items() if tool.name != name}

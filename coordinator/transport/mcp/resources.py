@@ -109,7 +109,6 @@ class Resources:
         return scoped(types.ListResourceTemplatesResult(resource_templates=shown), exchange)
 
     async def read_one(self, context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """The text of a resource."""
         exchange = await self._exchange_of(context)
         uri = str(params.uri)
         fixed = self._endpoint.resources(exchange.caller).get(uri)

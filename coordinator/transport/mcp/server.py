@@ -179,7 +179,6 @@ def build_server(
 
 
 def _lists(server: Server[Any]) -> frozenset[str]:
-    """The lists that a server has."""
     return frozenset(name for name in ("tools", "prompts", "resources") if server.get_request_handler(f"{name}/list"))
 
 

@@ -61,8 +61,6 @@ _decode = msgspec.msgpack.Decoder(Task).decode
 
 
 class Tasks:
-    """The tasks of one process."""
-
     def __init__(self, seals: Seals, rights: Rights) -> None:
         self._seals = seals
         self._rights = rights

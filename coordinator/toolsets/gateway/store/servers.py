@@ -24,7 +24,6 @@ class ServerStore:
         self._store = store
 
     async def read(self) -> Mapping[str, ServerTools]:
-        """Reads the lists of all servers."""
         stored = await self._store.command("HGETALL", keys.gate_servers.key(keys.FLEET))
         pairs = stored.items() if isinstance(stored, dict) else zip(stored[::2], stored[1::2], strict=True)
         return {name.decode(): _decode(text) for name, text in pairs}

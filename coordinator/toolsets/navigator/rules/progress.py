@@ -38,7 +38,6 @@ class Round(NamedTuple):
 
     @property
     def last(self) -> bool:
-        """Whether this is the last iteration."""
         return self.at.current_iteration + 1 >= self.at.total_items
 
 
