@@ -43,7 +43,7 @@ class Options(msgspec.Struct, frozen=True):
 class Agents(Observer):
     """The agents of a demo, and what they did so far."""
 
-    def __init__(self, url: str, project: str, asked: Options) -> None:
+    def __init__(self, url: str, project: str, options: Options) -> None:
         self.latencies: dict[str, list[float]] = defaultdict(list)
         """Tool -> milliseconds of each answered attempt."""
         self.unanswered: Counter[str] = Counter()
@@ -53,7 +53,7 @@ class Agents(Observer):
         self.crashes: list[Crash] = []
         self.failures: list[str] = []
         """Agents that ended because something was not as promised."""
-        self._url, self._project, self._asked = url, project, asked
+        self._url, self._project, self._asked = url, project, options
         self._fleets: set[Fleet] = set()
         self._lives: list[asyncio.Task[None]] = []
         self._stopped = False
@@ -93,16 +93,16 @@ class Agents(Observer):
                 self.failures.append(f"{name}: {error}")
 
     async def _work(self, name: str, rng: random.Random) -> None:
-        asked = self._asked
+        options = self._asked
         async with Fleet(self._url, "", self._project, name, parent="fleet-demo", observer=self) as fleet:
             self._fleets.add(fleet)
-            async for job in fleet.jobs(ttl=asked.ttl, grace=0.1 * asked.ttl):
-                crashes = rng.random() < asked.crash_rate
+            async for job in fleet.jobs(ttl=options.ttl, grace=0.1 * options.ttl):
+                crashes = rng.random() < options.crash_rate
                 async with job:
                     if crashes:
                         self.crashes.append(Crash(name, job.id.replace("-", ""), job.fence))
                         raise ClaimLost("stale_fence", "its agent has crashed")  # so nobody is told that it is over
-                    await asyncio.sleep(asked.work_ms / 1000 * rng.uniform(0.5, 1.5))
+                    await asyncio.sleep(options.work_ms / 1000 * rng.uniform(0.5, 1.5))
                     await job.done()
                 if crashes:
                     break

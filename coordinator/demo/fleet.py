@@ -135,13 +135,13 @@ class Chaos:
         """Kills the next front-end, unless it is still starting."""
         fleet = read_fleet(self._data_dir)
         up = sorted(
-            (one.slot, one.pid)
-            for one in (fleet.processes if fleet is not None else ())
-            if one.role == "frontend" and one.ready and one.pid is not None
+            (process.slot, process.pid)
+            for process in (fleet.processes if fleet is not None else ())
+            if process.role == "frontend" and process.ready and process.pid is not None
         )
         if not up:
             return False
-        slot, pid = next((one for one in up if one[0] > self._last), up[0])
+        slot, pid = next((pair for pair in up if pair[0] > self._last), up[0])
         self._last = slot
         try:
             os.kill(pid, signal.SIGKILL)

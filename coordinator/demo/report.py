@@ -81,4 +81,4 @@ def text(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _each(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda one: -one[1])) or "none"
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda pair: -pair[1])) or "none"

@@ -120,8 +120,8 @@ async def audited(target: fleet.Target, project: str, board: Board, planned: tup
     differences += [f"{difference.key}: {difference.problem}" for difference in found.differences] + found.unjudged
     stored = found.items, found.terminal, found.edges
     if stored != planned:
-        told = "{} items, {} of them done, and {} dependencies are stored; by the plan there are {}, {} and {}"
-        differences.append(told.format(*stored, *planned))
+        text = "{} items, {} of them done, and {} dependencies are stored; by the plan there are {}, {} and {}"
+        differences.append(text.format(*stored, *planned))
     return differences
 
 
@@ -214,6 +214,6 @@ async def _name(url: str, given: str | None) -> str:
 
 
 async def _remove(client: redis.asyncio.Redis, project: str) -> None:
-    found = [key async for key in client.scan_iter(match=keys.project_prefix(project) + b"*", count=_BATCH)]
-    for first in range(0, len(found), _BATCH):
-        await client.unlink(*found[first : first + _BATCH])
+    project_keys = [key async for key in client.scan_iter(match=keys.project_prefix(project) + b"*", count=_BATCH)]
+    for first in range(0, len(project_keys), _BATCH):
+        await client.unlink(*project_keys[first : first + _BATCH])

@@ -66,27 +66,27 @@ def installed() -> DemoSource:
             names[key], declared[key] = f"{name} {distribution.version}", distribution.requires or []
     requires, dropped = acyclic({key: _needed(key, lines, names) for key, lines in declared.items()})
     notes = [
-        f"{one} and {other} require each other: left out that {one} needs the other first" for one, other in dropped
+        f"{name} and {other} require each other: left out that {name} needs the other first" for name, other in dropped
     ]
     return DemoSource("the distributions installed here", planned(names, requires), tuple(notes))
 
 
 def _needed(name: str, lines: Iterable[str], known: Container[str]) -> list[str]:
     """What a distribution requires here, without its extras, as far as it is known."""
-    found = set()
+    needed = set()
     for line in lines:
         with contextlib.suppress(InvalidRequirement, UndefinedComparison, UndefinedEnvironmentName):
             requirement = Requirement(line)
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                found.add(canonicalize_name(requirement.name))
-    return sorted(one for one in found if one in known and one != name)
+                needed.add(canonicalize_name(requirement.name))
+    return sorted(one for one in needed if one in known and one != name)
 
 
 def planned(names: Mapping[str, str], requires: Mapping[str, Iterable[str]]) -> dict[str, Any]:
     """The plan: canonical names -> titles, and canonical names of what must be built before."""
     children = []
     for key, title in sorted(names.items()):
-        builds = [f"{one}/build" for one in requires[key]]
+        builds = [f"{name}/build" for name in requires[key]]
         after = {"fetch": [], "build": [f"{key}/fetch", *builds], "test": [f"{key}/build"]}
         steps = [
             {"ref": f"{key}/{step}", "title": f"{title}: {step}"[:500], "tags": f"demo,{step}", "after": waits}
@@ -127,6 +127,6 @@ def _held_back(item: Mapping[str, Any] | str) -> Iterator[str]:
 
 
 def _unlimited(item: Mapping[str, Any] | str) -> dict[str, Any]:
-    given = {"title": item} if isinstance(item, str) else item
-    free = {name: value for name, value in given.items() if name not in _HOLDS_BACK}
-    return {**free, **_UNLIMITED, "children": [_unlimited(child) for child in given.get("children") or ()]}
+    node = {"title": item} if isinstance(item, str) else item
+    free = {name: value for name, value in node.items() if name not in _HOLDS_BACK}
+    return {**free, **_UNLIMITED, "children": [_unlimited(child) for child in node.get("children") or ()]}

@@ -42,14 +42,14 @@ def check(gauges: Gauges, others: Collection[Finding]) -> Iterator[Finding]:
     Args:
         others: the findings of the other checks, which are not repeated.
     """
-    told, looked_at, quiet = {one.alert for one in others}, {one.what for one in others}, True
-    for found in holding(gauges.samples):
-        condition = found.condition
-        if condition.alert in told or condition.told_by in looked_at:
+    alerts, looked_at, quiet = {finding.alert for finding in others}, {finding.what for finding in others}, True
+    for held in holding(gauges.samples):
+        condition = held.condition
+        if condition.alert in alerts or condition.told_by in looked_at:
             continue
         quiet = False
         verdict = "note" if condition.lasting else _VERDICTS[condition.severity]
-        said = printable(f"{found.summary} {found.description}")
+        said = printable(f"{held.summary} {held.description}")
         yield Finding(verdict, _WHAT, said, "", condition.alert, page_of(condition.alert))
     if quiet and gauges.samples:
         yield Finding("ok", _WHAT, f"none of {len(CONDITIONS)} conditions holds")
@@ -57,7 +57,7 @@ def check(gauges: Gauges, others: Collection[Finding]) -> Iterator[Finding]:
 
 def unseen(running: Processes, gauges: Gauges) -> Iterator[Finding]:
     """Names the processes whose gauges are on other hosts, or in other directories."""
-    names = [f"{one.host}/{one.slot}" for one in running.running if one.status is not None]
+    names = [f"{process.host}/{process.slot}" for process in running.running if process.status is not None]
     if missing := [name for name in names if name not in gauges.processes]:
         said = f"the gauges of other processes were not looked at: {printable(some(missing))}"
         yield Finding("note", _WHAT, said, "run fleet doctor on their hosts, too, with their data directories")

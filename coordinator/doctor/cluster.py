@@ -113,14 +113,14 @@ def _slots(facts: ClusterFacts, projects: Iterable[str]) -> Iterator[Finding]:
 
 def _replicas(facts: ClusterFacts) -> Iterator[Finding]:
     for primary in facts.primaries:
-        replicas = [one for one in facts.nodes if one.role == "replica" and one.shard == primary.shard]
+        replicas = [node for node in facts.nodes if node.role == "replica" and node.shard == primary.shard]
         yield from _needed_replicas(primary, len(replicas))
-        if not any(not one.away and one.linked for one in replicas):
+        if not any(not node.away and node.linked for node in replicas):
             said = (
                 f"shard {primary.shard} has no replica that follows {primary.place}: if that is lost, so are its data"
             )
             yield Finding("warns", "cluster.replicas", said, "give each primary a replica on another host")
-        elif all(one.place.rpartition(":")[0] == primary.place.rpartition(":")[0] for one in replicas):
+        elif all(node.place.rpartition(":")[0] == primary.place.rpartition(":")[0] for node in replicas):
             said = f"all replicas of shard {primary.shard} are on the host of its primary"
             yield Finding("note", "cluster.replicas", said, "put one on another host")
 

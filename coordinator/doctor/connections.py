@@ -14,9 +14,9 @@ from coordinator.wording import moment, printable
 _WHAT, _ALERT = "connections", "ConnectionFails"
 
 
-def check(found: Processes, stated: Mapping[str, Connection]) -> Iterator[Finding]:
+def check(processes: Processes, stated: Mapping[str, Connection]) -> Iterator[Finding]:
     """What is found about the connections that workers report, and about those in the settings."""
-    states = found.uses({name: one.kind for name, one in stated.items()})
+    states = processes.uses({name: connection.kind for name, connection in stated.items()})
     for state in states:
         for lacking in state.lacking:
             advice = "set it where the workers are started, and restart them"
@@ -25,7 +25,7 @@ def check(found: Processes, stated: Mapping[str, Connection]) -> Iterator[Findin
             yield _finding(state)
     if untried := [state.name for state in states if not state.worker and not state.unset]:
         yield Finding("note", _WHAT, f"not tried: {some(untried)}")
-    if not any(one.status is not None and one.status.role == "worker" for one in found.running):
+    if not any(process.status is not None and process.status.role == "worker" for process in processes.running):
         yield from _lacking_here(stated)
     if not states:
         yield Finding("ok", _WHAT, "there are none")
@@ -41,7 +41,7 @@ def _finding(state: ConnectionState) -> Finding:
 
 def _lacking_here(stated: Mapping[str, Connection]) -> Iterator[Finding]:
     """Without a worker, nobody knows more than what this process has."""
-    for name, one in stated.items():
-        if missing := unset_variables(one, os.environ):
+    for name, connection in stated.items():
+        if missing := unset_variables(connection, os.environ):
             said = f"{name}: no worker runs, and here is no environment variable {' and no '.join(missing)}"
             yield Finding("note", _WHAT, said)

@@ -35,7 +35,7 @@ def some(names: Sequence[str]) -> str:
 
 def page_of(alert: str) -> str:
     """The runbook of an alert that a check tells of."""
-    pages = {one.alert: one.page for one in CONDITIONS}
+    pages = {condition.alert: condition.page for condition in CONDITIONS}
     return f"deploy/runbooks/{pages.get(alert, f'{alert}.md')}"
 
 

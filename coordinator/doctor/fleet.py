@@ -88,8 +88,8 @@ async def _check_projects(url: str, timeout_ms: int) -> tuple[set[str], list[Fin
     try:
         await opened.open(partly=True)
         names = sorted(await noted(opened) | await listed(opened.command_of))
-        asked = [opened.command_of(name, "EXISTS", keys.project_prefix(name)) for name in names]
-        found = await asyncio.gather(*asked, return_exceptions=True)
+        replies = [opened.command_of(name, "EXISTS", keys.project_prefix(name)) for name in names]
+        found = await asyncio.gather(*replies, return_exceptions=True)
         return set(names), list(check_guard([name for name, reply in zip(names, found, strict=True) if reply == 1]))
     except (StoreError, ToolFailure):  # other checks say why
         return set(), []
@@ -173,8 +173,8 @@ async def _measure(
     try:
         await expected.check(opened.ask)
         different = ""
-    except StoreChanged as found:
-        different = str(found)
+    except StoreChanged as changed:
+        different = str(changed)
     identity = _text(await opened.command("HGET", keys.identity.key(keys.FLEET), "id"))
     moment = int(await client.get(keys.moment.key(keys.FLEET)) or 0)
     findings = store.check(

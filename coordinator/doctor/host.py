@@ -55,8 +55,8 @@ def _disk(data: Path, free_mib: int) -> Finding:
 
 def _tokens(path: Path) -> Finding:
     try:
-        found, _ = read_tokens(path)
+        file, _ = read_tokens(path)
     except TokenFileError as error:
         advice = "until then a fleet that runs keeps the tokens it knows, and none can start"
         return Finding("fails", "auth.tokens", str(error), advice)
-    return Finding("ok", "auth.tokens", f"{path} has {len(found.tokens)} tokens")
+    return Finding("ok", "auth.tokens", f"{path} has {len(file.tokens)} tokens")

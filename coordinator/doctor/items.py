@@ -18,7 +18,7 @@ _WHAT, _ALERT = "items.abandoned", "ItemsAbandoned"
 
 async def check(store: Store) -> AsyncIterator[Finding]:
     """Names the projects with abandoned items. Raises ToolFailure as ``Store.run`` says."""
-    found, unseen = False, list[str]()
+    any_found, unseen = False, list[str]()
     for project in sorted(await ProjectList(store, "items").ages(most=PROJECTS)):
         try:
             left = await read_abandoned(store, project, 0)
@@ -32,7 +32,7 @@ async def check(store: Store) -> AsyncIterator[Finding]:
             unseen.append(project)
             continue
         if left.ready:
-            found = True
+            any_found = True
             longest = dt.timedelta(seconds=round(left.oldest_seconds))
             said = f"{counted(left.ready, 'abandoned item')} in project {project}, the first for {longest}"
             advice = "start agents whose selectors name no role; get_context lists them"
@@ -40,5 +40,5 @@ async def check(store: Store) -> AsyncIterator[Finding]:
     if unseen:
         said = f"not looked for in projects whose keys cannot be read now: {some(unseen)}"
         yield Finding("fails", _WHAT, said)
-    elif not found:
+    elif not any_found:
         yield Finding("ok", _WHAT, "no item is abandoned")

@@ -54,17 +54,17 @@ def kinds_of(texts: Iterable[str] | None) -> frozenset[str]:
     """
     if texts is None:
         return _BY_DEFAULT
-    found: set[str] = set()
+    kinds: set[str] = set()
     for text in texts:
         if text in GROUPS:
-            found.update(name for name in NAMES if name.startswith(text[:-1]))
+            kinds.update(name for name in NAMES if name.startswith(text[:-1]))
         elif text in NAMES:
-            found.add(text)
+            kinds.add(text)
         else:
             raise invalid("kinds", f"there is no kind '{text[:80]}'{that_exist(text, (*GROUPS, *NAMES))}")
-    if not found:
+    if not kinds:
         raise invalid("kinds", "must name at least one kind")
-    return frozenset(found)
+    return frozenset(kinds)
 
 
 def ids_of(texts: Collection[str], field: str, *, items_only: bool = False) -> frozenset[str]:

@@ -117,10 +117,10 @@ class Listener:
             ToolFailure: the store does not answer. May be called again.
         """
         while self.behind and self._end is None:
-            found = await self._catch_up(self)
-            if found or self._nudged or not self.behind:
+            items = await self._catch_up(self)
+            if items or self._nudged or not self.behind:
                 self._nudged = False
-                return list(found)
+                return list(items)
         if not self._waiting and self._end is None:
             self._woken = asyncio.get_running_loop().create_future()
             try:

@@ -135,8 +135,8 @@ class Waits:
         subject = self._enter(source, project, key, waiter, caller)
         outcome = "cancelled"
         try:
-            found = await waiter.ended
-            outcome = "met" if found else "unmet" if waiter.reading is not None else "gone"
+            result = await waiter.ended
+            outcome = "met" if result else "unmet" if waiter.reading is not None else "gone"
         except Exception:
             outcome = "failed"
             raise
@@ -146,7 +146,7 @@ class Waits:
                 hung_up.remove_done_callback(waiter.end)
             self._leave(subject, waiter, caller)
             WAITS_ENDED.cells[outcome,].value += 1.0
-        return WaitOutcome(found, int((loop.time() - began) * 1000), waiter.reading)
+        return WaitOutcome(result, int((loop.time() - began) * 1000), waiter.reading)
 
     def hold(self, held: bool) -> None:
         """Ends all waits, as if their time were over, because this process takes no new work; or allows them again."""
@@ -236,13 +236,13 @@ class Waits:
                 moment = await group.source.read(group.project, [(one.key, one.reading) for one in subjects])
             except (ToolFailure, StoreError) as failure:
                 if isinstance(failure, Fenced) and failure.for_good:
-                    self._fail(subjects, [list(one.waiters) for one in subjects], failure, lasting=True)
+                    self._fail(subjects, [list(subject.waiters) for subject in subjects], failure, lasting=True)
                     continue
                 self._fail(subjects, judged, failure)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
             except Exception as defect:
-                self._fail(subjects, [list(one.waiters) for one in subjects], defect, lasting=True)
+                self._fail(subjects, [list(subject.waiters) for subject in subjects], defect, lasting=True)
                 continue
             for subject, waiters, reading in zip(subjects, judged, moment.readings, strict=True):
                 for waiter in waiters:

@@ -13,12 +13,12 @@ from coordinator.toolsets.gateway import HUMAN, Answered, Decisions, Listener, P
 
 
 async def answer_approval(
-    by: Operator, project: str, id: str, transition: str, given: dict[str, Any], name: str, roles: Sequence[str]
+    by: Operator, project: str, id: str, transition: str, arguments: dict[str, Any], name: str, roles: Sequence[str]
 ) -> ActResult:
     """A person takes a transition that an approval allows; ends when the operation has.
 
     Args:
-        given: the arguments of the transition.
+        arguments: those of the transition.
         name: who answers, for the instance; empty: the operator.
         roles: that they have, beside ``human``.
 
@@ -30,7 +30,7 @@ async def answer_approval(
     """
     who, listener = Principal(id=name or by.id, roles=(HUMAN, *roles), kind="user"), Listener(by.store)
     decisions = Decisions.of(by.store, by.settings, listener)
-    request = by.key("submit_transition", id, transition, given)
+    request = by.key("submit_transition", id, transition, arguments)
     try:
         answered, asked = known(await decisions.approval(project, id, who), "approval", id, project)
         if asked is not None and (problem := asked.problem(transition)):
@@ -40,7 +40,7 @@ async def answer_approval(
             if asked is None:
                 return _closed(answered)
             try:
-                after = await decisions.answer(project, who, asked, transition, given, request)
+                after = await decisions.answer(project, who, asked, transition, arguments, request)
             except Rejected as rejected:
                 again = await decisions.approval(project, id, who)
                 if again is not None and again[1] is None:
@@ -58,6 +58,6 @@ async def answer_approval(
         await listener.close()
 
 
-def _closed(one: Answered) -> ActResult:
-    how = f"by {one.by} with {one.answer}" if one.answer else "without an answer"
-    return ActResult("refused", f"it is {one.status} already, {how}")
+def _closed(answered: Answered) -> ActResult:
+    how = f"by {answered.by} with {answered.answer}" if answered.answer else "without an answer"
+    return ActResult("refused", f"it is {answered.status} already, {how}")

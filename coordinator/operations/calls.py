@@ -42,7 +42,7 @@ def act_of_call(toolset: str, tool: str, meant: Any, project: str) -> Act:
     action, kind, named = CALLS[toolset][tool]
     ids, details = _values(meant, named), _values(meant, _DETAILS)
     if tool == "manage_items":
-        fields = (name for one in meant.items or () for name in one.__struct_fields__ if _said(getattr(one, name)))
+        fields = (name for item in meant.items or () for name in item.__struct_fields__ if _said(getattr(item, name)))
         details += [name for name in dict.fromkeys(fields) if name != "id"]
     more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
     return Act(action, kind, ", ".join(ids[:_NAMED]) + more, project, ", ".join(details))
@@ -50,13 +50,13 @@ def act_of_call(toolset: str, tool: str, meant: Any, project: str) -> Act:
 
 def _values(meant: Any, paths: tuple[str, ...]) -> list[str]:
     """Texts of arguments, each once."""
-    found: list[Any] = []
+    values_said: list[Any] = []
     for path in paths:
         first, _, second = path.partition(".")
         value = getattr(meant, first, None)
         values = value if isinstance(value, list) else [value]
-        found += [getattr(one, second, None) for one in values] if second else values
-    return [str(one)[:_LONGEST] for one in dict.fromkeys(found) if _said(one)]
+        values_said += [getattr(value, second, None) for value in values] if second else values
+    return [str(value)[:_LONGEST] for value in dict.fromkeys(values_said) if _said(value)]
 
 
 def _said(value: object) -> bool:

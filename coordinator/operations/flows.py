@@ -19,8 +19,8 @@ async def pause_flow(by: Operator, project: str, flow: int, *, resume: bool = Fa
     action, state, done = ("resume", "paused", "resumed") if resume else ("pause", "running", "paused")
 
     async def do(flows: FlowStore, request: IdempotencyKey) -> ActResult:
-        found = await flows.pause(project, request, flow, by.id, by.reason, resume=resume)
-        changed, status = known(found, "workflow", flow, project)
+        answer = await flows.pause(project, request, flow, by.id, by.reason, resume=resume)
+        changed, status = known(answer, "workflow", flow, project)
         said = f"only a {state} workflow can be {done}; it is {status}"
         return ActResult("allowed") if changed else ActResult("refused", said)
 
@@ -31,8 +31,8 @@ async def retry_flow(by: Operator, project: str, flow: int) -> ActResult:
     """The failed and cancelled steps of a workflow run again: ``steps`` of them, and its ``status`` was so before."""
 
     async def do(flows: FlowStore, request: IdempotencyKey) -> ActResult:
-        found = await flows.retry(project, request, flow, by.id, by.reason)
-        steps, status = known(found, "workflow", flow, project)
+        answer = await flows.retry(project, request, flow, by.id, by.reason)
+        steps, status = known(answer, "workflow", flow, project)
         said = f"it has no failed or cancelled steps to run again; it is {status}"
         return ActResult("allowed", facts={"steps": steps, "status": status}) if steps else ActResult("refused", said)
 
@@ -54,11 +54,11 @@ def had_ended(status: str) -> str:
     return f"it had ended already: it is {status}"
 
 
-def known(found: T | None, what: str, id: object, project: str) -> T:
+def known(value: T | None, what: str, id: object, project: str) -> T:
     """What was found. Raises ToolFailure: RESOURCE_NOT_FOUND, there is none."""
-    if found is None:
+    if value is None:
         raise ToolFailure("RESOURCE_NOT_FOUND", f"there is no {what} {id} in the project '{project}'")
-    return found
+    return value
 
 
 async def _record(

@@ -86,8 +86,8 @@ async def until_done(store: Store, wait: float, say: Say) -> bool:
 
     async def in_progress() -> str:
         left, unseen = await _look_at_all(store)
-        told = f"{_told(left.claims, 'claim')}; {_told(left.steps, 'step')}" if left.total or unseen else ""
-        return told + (f"; what is on {', '.join(unseen)} cannot be seen" if unseen else "")
+        text = f"{_told(left.claims, 'claim')}; {_told(left.steps, 'step')}" if left.total or unseen else ""
+        return text + (f"; what is on {', '.join(unseen)} cannot be seen" if unseen else "")
 
     ends = "claims end by their time to live, and steps by their timeout"
     return await until_nothing(in_progress, 2 * LOOK_SECONDS, wait, ends, say)
@@ -99,16 +99,16 @@ async def _look_at_all(store: Store) -> tuple[Left, list[str]]:
         return await look(store.client), []
     store.look_for_moves()
     shards = store.client_of_each()
-    found = await asyncio.gather(*(_look_unless_away(client) for client in shards.values()))
+    counts = await asyncio.gather(*(_look_unless_away(client) for client in shards.values()))
     places = [f"shard {store.shard_of(tag)} ({place})" for place, tag in store.tags.items()]
-    unseen = [place for place, seen in zip(places, found, strict=True) if seen is None]
+    unseen = [place for place, seen in zip(places, counts, strict=True) if seen is None]
     if slots := store.uncovered:
         unseen.append(f"{counted(slots, 'slot')} that no node has")
     left = Left({}, {})
-    for one in found:
-        if one is not None:
-            left.claims.update(one.claims)
-            left.steps.update(one.steps)
+    for shard_counts in counts:
+        if shard_counts is not None:
+            left.claims.update(shard_counts.claims)
+            left.steps.update(shard_counts.steps)
     return left, unseen
 
 
@@ -158,7 +158,7 @@ async def until_nothing(
 
 async def look(client: redis.asyncio.Redis) -> Left:
     """The work in progress in all projects: live claims, and steps under lease."""
-    found: list[dict[str, int]] = []
+    answers: list[dict[str, int]] = []
     seconds, micros = await client.time()
     now = seconds * 1000 + micros // 1000
     # Steps are counted first, because a running step may still claim an item, which is then counted too.
@@ -168,8 +168,8 @@ async def look(client: redis.asyncio.Redis) -> Left:
             match = _PROJECT.match(key)
             if match is not None and (count := await client.zcount(key, now, "+inf")):
                 counts[match[1].decode()] = count
-        found.append(counts)
-    steps, claims = found
+        answers.append(counts)
+    steps, claims = answers
     return Left(claims, steps)
 
 

@@ -166,17 +166,17 @@ class AuditLog:
             project: only those about it.
             scanned: of how many events of the fleet.
         """
-        found, before = dict[object, ActRecord](), "+"
+        newest, before = dict[object, ActRecord](), "+"
         for _ in range(0, scanned, PAGE):
             page = await self._entries("XREVRANGE", before, "-")
             for one in filter(None, (_record(entry, flat, project) for entry, flat in page)):
                 act = (one.who.id, one.request) if one.request else one.entry
-                if act not in found or OUTCOMES.index(one.outcome) <= OUTCOMES.index(found[act].outcome):
-                    found[act] = one
-            if len(page) < PAGE or len(found) >= count:
+                if act not in newest or OUTCOMES.index(one.outcome) <= OUTCOMES.index(newest[act].outcome):
+                    newest[act] = one
+            if len(page) < PAGE or len(newest) >= count:
                 break
             before = f"({page[-1][0].decode()}"
-        return sorted(found.values(), key=lambda one: tuple(map(int, one.entry.split("-"))))[-count:]
+        return sorted(newest.values(), key=lambda act: tuple(map(int, act.entry.split("-"))))[-count:]
 
     async def follow(self, after: str = "0-0", project: str = "") -> AsyncGenerator[ActRecord, None]:
         """Records as they come, from ``after`` on. A note is held back until its act is settled, or for a minute."""
@@ -185,15 +185,15 @@ class AuditLog:
             page = await self._entries("XRANGE", f"({after}", "+")
             holds = False
             for entry, flat in page:
-                one = None if entry in told else _record(entry, flat, project)
+                act = None if entry in told else _record(entry, flat, project)
                 since = time.monotonic()
-                if one is not None and one.outcome == "unknown":
+                if act is not None and act.outcome == "unknown":
                     since = held.setdefault(entry, since) + UNSETTLED_SECONDS
                 if since > time.monotonic():
                     holds = True
                     continue
-                if one is not None:
-                    yield one
+                if act is not None:
+                    yield act
                 if holds:
                     told.add(entry)
                 else:
@@ -203,8 +203,8 @@ class AuditLog:
 
     async def _entries(self, command: str, begin: str, end: str) -> list[tuple[bytes, list[bytes]]]:
         stream = keys.fleet_events.key(keys.FLEET)
-        found: list[tuple[bytes, list[bytes]]] = await self._store.command(command, stream, begin, end, "COUNT", PAGE)
-        return found
+        entries: list[tuple[bytes, list[bytes]]] = await self._store.command(command, stream, begin, end, "COUNT", PAGE)
+        return entries
 
 
 def _record(entry: bytes, flat: list[bytes], project: str) -> ActRecord | None:
@@ -215,7 +215,7 @@ def _record(entry: bytes, flat: list[bytes], project: str) -> ActRecord | None:
     if not fields["k"].startswith(_KIND) or project not in ("", fields["p"]):
         return None
     state = fields.get("d", "allowed")
-    outcome = next((one for one in OUTCOMES if one == state), OUTCOMES[-1])
+    outcome = next((known for known in OUTCOMES if known == state), OUTCOMES[-1])
     who = Who(fields["a"], fields.get("w", ""), fields.get("v", ""), "y" in fields)
     target, more = Target(fields.get("t", ""), fields["i"]), (fields.get("m", ""), fields.get("q", ""))
     at, action = int(entry.partition(b"-")[0]), fields["k"].removeprefix(_KIND)

@@ -112,9 +112,9 @@ def supervisor_of(data_dir: Path) -> int | None:
 
 def left_over(data_dir: Path) -> Fleet | None:
     """The fleet of a data directory that was killed; None: one runs there, or the last one has ended as it should."""
-    found = None if in_use(data_dir) or is_of_another_user(data_dir) else _read(data_dir / "fleet.json")
+    fleet = None if in_use(data_dir) or is_of_another_user(data_dir) else _read(data_dir / "fleet.json")
     # It may have been started meanwhile.
-    return None if in_use(data_dir) else found
+    return None if in_use(data_dir) else fleet
 
 
 def _open_lock(data_dir: Path) -> IO[str]:

@@ -350,10 +350,10 @@ async def announce(app: FrontEnd, lifecycle: Lifecycle, port: int) -> None:
     operator's drain is ignored. Reports nothing if the process is stopped before it is ready.
     """
     while True:
-        _, found = await app.readiness()
+        _, checks = await app.readiness()
         if app.draining:
             return
-        if found["checks"]["redis"]["ok"] and found["checks"]["scripts"]["ok"]:
+        if checks["checks"]["redis"]["ok"] and checks["checks"]["scripts"]["ok"]:
             break
         await asyncio.sleep(PROBE_SECONDS)
     lifecycle.ready()

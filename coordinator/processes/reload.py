@@ -109,9 +109,9 @@ class SettingsInForce:
 
     def report(self) -> dict[str, Any]:
         """The version of the settings, and the last refusal, for /readyz."""
-        found: dict[str, Any] = {"version": config_version(self._settings), "since": self._since}
+        facts: dict[str, Any] = {"version": config_version(self._settings), "since": self._since}
         if self._restart:
-            found["needRestart"] = self._restart
+            facts["needRestart"] = self._restart
         if self._refused is not None:
-            found["refused"] = {"at": self._refused.at, "reason": self._refused.problem}
-        return found
+            facts["refused"] = {"at": self._refused.at, "reason": self._refused.problem}
+        return facts

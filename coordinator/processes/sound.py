@@ -44,8 +44,8 @@ def require_secrets(loaded: LoadedSettings, environment: Mapping[str, str]) -> N
 
 
 def _placed(loaded: LoadedSettings, problems: Iterable[tuple[KeyPath, str]]) -> list[str]:
-    found = []
+    places = []
     for path, sentence in problems:
         place = loaded.place(path)
-        found.append(f"{place + ': ' if place else ''}{'.'.join(map(str, path))}: {sentence}")
-    return found
+        places.append(f"{place + ': ' if place else ''}{'.'.join(map(str, path))}: {sentence}")
+    return places

@@ -157,8 +157,8 @@ class StdioSession:
             done, _ = await asyncio.wait(
                 filter(None, (self._serving.task, self._keeping.task, stop)), return_when=asyncio.FIRST_COMPLETED
             )
-            for one in done:
-                await one
+            for task in done:
+                await task
             return self._serving.read
         finally:
             await services.stop(loop.time() + _STOP_SECONDS)
@@ -172,9 +172,9 @@ class StdioSession:
         # If it moves, _keep_embedded notices, as for other sessions' stores.
         self._embedded = embedded_store(settings, lambda: None)
         while True:
-            found = await self._running()
-            if found is not None:
-                return found
+            running_url = await self._running()
+            if running_url is not None:
+                return running_url
             try:
                 await self._own(self._embedded)
                 return self._embedded.url

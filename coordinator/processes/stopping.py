@@ -33,10 +33,10 @@ def stop_fleet(data_dir: Path, pid: int, wait: float | None, drain_seconds: int)
     fleet = read_fleet(data_dir)
     if not (fleet is not None and fleet.pid == pid and fleet.stopping):
         try:
-            told = signal_if(pid, signal.SIGTERM, lambda: supervisor_of(data_dir) == pid and _holds(pid, data_dir))
+            signalled = signal_if(pid, signal.SIGTERM, lambda: supervisor_of(data_dir) == pid and _holds(pid, data_dir))
         except PermissionError:
             raise ProcessProblem(f"process {pid} cannot be signalled: run this as its user") from None
-        if not told and supervisor_of(data_dir) == pid:
+        if not signalled and supervisor_of(data_dir) == pid:
             raise ProcessProblem(
                 f"the process {pid} that holds {data_dir} is not one of this machine or container: stop the fleet "
                 "where it runs"
@@ -64,7 +64,7 @@ def clear(data_dir: Path, fleet: Fleet) -> None:
     directory = Path(fleet.metrics_dir)
 
     def left() -> list[str]:
-        return [one.slot for one in fleet.processes if not slot_is_free(directory, one.slot)]
+        return [process.slot for process in fleet.processes if not slot_is_free(directory, process.slot)]
 
     def ended() -> bool:
         return not left() and not orphaned(data_dir)

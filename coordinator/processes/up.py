@@ -193,8 +193,8 @@ async def wait_for_leftovers(previous: Fleet | None) -> None:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LEFTOVER_SECONDS
     directory = Path(previous.metrics_dir)
-    while left := [one for one in previous.processes if not slot_is_free(directory, one.slot)]:
+    while left := [process for process in previous.processes if not slot_is_free(directory, process.slot)]:
         if loop.time() > deadline:
-            named = ", ".join(f"{one.slot} (process {one.pid})" for one in left)
+            named = ", ".join(f"{process.slot} (process {process.pid})" for process in left)
             raise ProcessProblem(f"processes of an earlier fleet still run: {named}; end them first", "data_dir")
         await asyncio.sleep(0.05)

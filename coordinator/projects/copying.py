@@ -78,7 +78,7 @@ async def turn(*ends: End) -> AsyncIterator[None]:
     async def renew() -> None:
         while True:
             await asyncio.sleep(LEASE_MS / 5000)
-            await asyncio.gather(*(one.acquire(_TURN, me, LEASE_MS) for one in leases), return_exceptions=True)
+            await asyncio.gather(*(lease.acquire(_TURN, me, LEASE_MS) for lease in leases), return_exceptions=True)
 
     renewing = None
     try:
@@ -361,7 +361,7 @@ async def _heard(store: Store) -> None:
     since = await store.time() // 1000 + 1
     while True:
         await asyncio.sleep(HEARD_SECONDS)
-        if all(one.noted_at > since for one in (await read_processes(store, GONE_SECONDS)).running):
+        if all(process.noted_at > since for process in (await read_processes(store, GONE_SECONDS)).running):
             return
 
 

@@ -64,7 +64,7 @@ async def count(store: Store) -> Projects:
         unseen.append(f"which projects are fenced: {error}")
     links = store.links
     walks = await asyncio.gather(*(_walk(link) for link in links.values()), return_exceptions=True)
-    found: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
+    counts: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
     for shard, walked in zip(links, walks, strict=True):
         if isinstance(walked, ToolFailure | ServerError):
             unseen.append(f"shard {shard}: {walked}")
@@ -72,15 +72,15 @@ async def count(store: Store) -> Projects:
             raise walked
         else:
             for project, sums in walked.items():
-                found[project][shard] = sums
+                counts[project][shard] = sums
     away = {shard for shard, walked in zip(links, walks, strict=True) if isinstance(walked, BaseException)}
     rows: list[Counted] = []
-    names = sorted(known | found.keys() | fences.keys())
+    names = sorted(known | counts.keys() | fences.keys())
     for start in range(0, len(names), _AT_ONCE):
         some = names[start : start + _AT_ONCE]
-        changes = await asyncio.gather(*(_changed(store, one) for one in some), return_exceptions=True)
+        changes = await asyncio.gather(*(_changed(store, name) for name in some), return_exceptions=True)
         for project, changed in zip(some, changes, strict=True):
-            row, why = _row(project, store.shard_of(project), found[project], changed, away)
+            row, why = _row(project, store.shard_of(project), counts[project], changed, away)
             fence = fences.get(project)
             rows.append(row._replace(fence=fence.said if fence else ""))
             unseen += [f"project {project}: {why}"] if why else []
@@ -109,11 +109,11 @@ async def _walk(link: Link) -> dict[str, tuple[int, int]]:
     cursor: bytes | int = 0
     while True:
         (page,) = _sound(await link.ask([("SCAN", cursor, "MATCH", "fc:{*", "COUNT", _SLICE)]))
-        cursor, found = page
-        names = [(match[1].decode(), key) for key in found if (match := _KEY.match(key)) and _is_project(match[1])]
+        cursor, keys_here = page
+        names = [(match[1].decode(), key) for key in keys_here if (match := _KEY.match(key)) and _is_project(match[1])]
         replies = await link.ask([("MEMORY", "USAGE", key) for _, key in names])
-        elsewhere = (isinstance(one, ServerError) and one.code in _ON_ITS_WAY for one in replies)
-        sizes = _sound(0 if other else one for one, other in zip(replies, elsewhere, strict=True))
+        elsewhere = (isinstance(reply, ServerError) and reply.code in _ON_ITS_WAY for reply in replies)
+        sizes = _sound(0 if other else size for size, other in zip(replies, elsewhere, strict=True))
         for (project, _), size in zip(names, sizes, strict=True):
             if size is not None:  # None: the key has gone meanwhile
                 number, total = sums.get(project, (0, 0))
@@ -134,8 +134,8 @@ async def _changed(store: Store, project: str) -> int | None:
 
 
 def _sound(replies: Iterable[Any]) -> list[Any]:
-    found = list(replies)
-    for reply in found:
+    sound = list(replies)
+    for reply in sound:
         if isinstance(reply, Exception):
             raise reply
-    return found
+    return sound

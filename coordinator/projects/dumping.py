@@ -95,16 +95,16 @@ async def _moment(store: Store, project: str, reads: Sequence[Sequence[str]]) ->
 async def _items(store: Store, project: str, ids: Sequence[str]) -> list[native.Item]:
     reads = [
         read
-        for one in ids
+        for id_ in ids
         for read in (
-            ("HGETALL", f"{keys.item.suffix}:{one}"),
-            ("HGETALL", f"{keys.text.suffix}:{one}"),
-            ("ZSCORE", keys.quarantined.suffix, one),
+            ("HGETALL", f"{keys.item.suffix}:{id_}"),
+            ("HGETALL", f"{keys.text.suffix}:{id_}"),
+            ("ZSCORE", keys.quarantined.suffix, id_),
         )
     ]
     replies = await _moment(store, project, reads)
     rows = zip(ids, replies[::3], replies[1::3], replies[2::3], strict=True)
-    return [_item(one, _pairs(fields), _pairs(texts), since) for one, fields, texts, since in rows if fields]
+    return [_item(row, _pairs(fields), _pairs(texts), since) for row, fields, texts, since in rows if fields]
 
 
 def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quarantined: str | bool) -> native.Item:
@@ -144,15 +144,15 @@ def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quaranti
 
 def _times(said: dict[str, str]) -> dict[str, Any]:
     """Of a template, when it is due, which is taken out of what it says, and how it recurs."""
-    found: dict[str, Any] = {}
+    times: dict[str, Any] = {}
     if said.get("du", "").startswith("+"):
-        found["dueAfterMs"] = int(said.pop("du")[1:])
+        times["dueAfterMs"] = int(said.pop("du")[1:])
     if "rc" in said:
         how, until = stored_recurrence(said["rc"]), iso(int(said["rn"]))
-        found["recurs"] = {
+        times["recurs"] = {
             "cron": how.cron, "timeZone": how.zone, "missed": how.missed, "overlap": how.overlap, "madeUntil": until,
         }  # fmt: skip
-    return found
+    return times
 
 
 def _attempt(row: Sequence[Any]) -> native.Attempt:
@@ -163,13 +163,13 @@ def _attempt(row: Sequence[Any]) -> native.Attempt:
 
 
 async def _notes(store: Store, project: str, ids: Sequence[str]) -> list[native.Note]:
-    listed = await _moment(store, project, [("HGETALL", f"{keys.notes.suffix}:{one}") for one in ids])
+    listed = await _moment(store, project, [("HGETALL", f"{keys.notes.suffix}:{id_}") for id_ in ids])
     notes = [entry[:32] for flat in listed for entry in flat[1::2]]
     found = []
     for part in _slices(notes):
-        replies = await _moment(store, project, [("HGETALL", f"{keys.note.suffix}:{one}") for one in part])
+        replies = await _moment(store, project, [("HGETALL", f"{keys.note.suffix}:{id_}") for id_ in part])
         rows = zip(part, map(_pairs, replies), strict=True)
-        found += [_note(one, fields) for one, fields in rows if fields]
+        found += [_note(id_, fields) for id_, fields in rows if fields]
     return found
 
 
@@ -191,13 +191,13 @@ def _note(id: str, fields: Mapping[str, str]) -> native.Note:
 
 async def _edges(store: Store, project: str, ids: Sequence[str], there: set[str]) -> list[native.Dependency]:
     """The edges that were written from these items."""
-    replies = await _moment(store, project, [("HGETALL", f"{keys.edges.suffix}:{one}") for one in ids])
-    found = []
+    replies = await _moment(store, project, [("HGETALL", f"{keys.edges.suffix}:{id_}") for id_ in ids])
+    edges = []
     for one, flat in zip(ids, replies, strict=True):
         for field, value in _pairs(flat).items():
             code, other, mark = field[0], field[1:], value[32:]
             if code in DEPENDENCIES and other in there:
-                found.append(
+                edges.append(
                     native.Dependency(
                         id=dashed(value[:32]),
                         from_item_id=dashed(one),
@@ -206,7 +206,7 @@ async def _edges(store: Store, project: str, ids: Sequence[str], there: set[str]
                         unblock_at=UNSET if mark == "-" else ROLE_NAMES[int(mark)],  # type: ignore[arg-type]
                     )
                 )
-    return found
+    return edges
 
 
 async def _transitions(store: Store, project: str, there: set[str]) -> AsyncIterator[native.Transition]:

@@ -109,12 +109,12 @@ class _Move:
         return await noted(self._store) | await listed(self._store.command_of)
 
     def _node(self, place: str) -> NodeFacts:
-        found = [node for node in self._facts.primaries if node.place == place]
-        if not found:
+        nodes = [node for node in self._facts.primaries if node.place == place]
+        if not nodes:
             raise ProjectProblem(
                 f"the slot {self._slot} is being moved to {place}, which has no slots: close it with CLUSTER SETSLOT"
             )
-        return found[0]
+        return nodes[0]
 
     def _warn(self, source: NodeFacts, number: int) -> None:
         """Says what a large project does to its shard."""
@@ -156,7 +156,7 @@ class _Move:
     async def _jobs(self, node: NodeFacts, *words: str) -> list[dict[bytes, bytes]]:
         """What a node says of moves of the slot, the newest first."""
         span = f"{self._slot}-{self._slot}".encode()
-        jobs = [mapping(one) for one in await self._command(node, *words)]
+        jobs = [mapping(reply) for reply in await self._command(node, *words)]
         mine = [job for job in jobs if span in (job.get(b"slot_ranges"), job.get(b"slots"))]
         return sorted(mine, key=lambda job: -int(job[b"create_time"]))
 

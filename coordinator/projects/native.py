@@ -234,8 +234,8 @@ encode = msgspec.json.Encoder().encode
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a line."""
-    found = msgspec.json.schema(_LINE)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A line of a fleet's project", **found}
+    known = msgspec.json.schema(_LINE)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A line of a fleet's project", **known}
 
 
 def lines(file: BinaryIO) -> Iterator[Line]:
@@ -285,9 +285,9 @@ def _problem(line: Line, before: int, number: int, items: set[str]) -> str:
     return ""
 
 
-def ended(found: Iterable[Line]) -> Iterator[Line]:
+def ended(lines: Iterable[Line]) -> Iterator[Line]:
     """The lines, and an end after them."""
     number = 0
-    for number, line in enumerate(found, 1):  # noqa: B007 (counted)
+    for number, line in enumerate(lines, 1):  # noqa: B007 (counted)
         yield line
     yield End(lines=number)

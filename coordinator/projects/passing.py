@@ -23,8 +23,8 @@ class PassingStore(Store):
             return await super().run(script, project, *args, asked=asked)
         prefix = keys.project_prefix(project)
         reply: Any = await self.command_of(project, "FCALL", script.function, 1, prefix, *args, self.identity_of_copy)
-        found: R = reply if script.decode is None else decoded(script.decode, reply)
-        return found
+        result: R = reply if script.decode is None else decoded(script.decode, reply)
+        return result
 
     async def command(self, *words: str | bytes | int) -> Any:
         """As ``Store.command``, for commands that read."""

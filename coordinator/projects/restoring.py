@@ -80,19 +80,19 @@ async def restore(
     done = Restored()
     await _restore_usage(writer, store, project, file)
     seen = 0
-    for items in _batches(file, native.Item, _item, lambda one: len(one.spec.fields.get("x", ""))):
+    for items in _batches(file, native.Item, _item, lambda line: len(line.spec.fields.get("x", ""))):
         done.items += await writer.items(project, items)
         seen += len(items)
         if seen % _TOLD == 0:
             say(counted(seen, "item"))
-    for notes in _batches(file, native.Note, _note, lambda one: len(one.body)):
+    for notes in _batches(file, native.Note, _note, lambda line: len(line.body)):
         done.notes += await writer.notes(project, notes)
-    for edges in _batches(file, native.Dependency, _edge, lambda one: 0, _EDGES):
+    for edges in _batches(file, native.Dependency, _edge, lambda line: 0, _EDGES):
         done.dependencies += await _link(linker, project, edges)
     say(f"{counted(done.notes, 'note')}, {counted(done.dependencies, 'dependency', 'dependencies')}")
-    for rows in _batches(file, native.Transition, _row, lambda one: 0):
+    for rows in _batches(file, native.Transition, _row, lambda line: 0):
         done.transitions += await writer.transitions(project, rows)
-    for ends in _batches(file, native.Item, _end, lambda one: 0):
+    for ends in _batches(file, native.Item, _end, lambda line: 0):
         await writer.finish(project, ends)
     return done
 
@@ -100,15 +100,15 @@ async def restore(
 def _ids(file: BinaryIO) -> set[str]:
     """Checks a whole file; returns the ids of its items. Raises BadFile: it is wrong."""
     file.seek(0)
-    found = set[str]()
+    ids = set[str]()
     for number, line in enumerate(native.lines(file), 1):
         if isinstance(line, native.Item):
-            found.add(_inner(line.id))
+            ids.add(_inner(line.id))
             try:
                 _item(line)
             except ToolFailure as failure:
                 raise BadFile(f"line {number}: {failure.message}") from None
-    return found
+    return ids
 
 
 async def _restore_usage(writer: RestoreStore, store: Store, project: str, file: BinaryIO) -> None:
@@ -157,8 +157,8 @@ def _item(line: native.Item) -> RestoredItem:
         if used is not UNSET:
             state[letter] = sums.text(used)
     last = [
-        [_ms(one.began), _ms(one.until), one.ended, one.claimed_by, one.reason, one.detail]
-        for one in line.last_attempts
+        [_ms(attempt.began), _ms(attempt.until), attempt.ended, attempt.claimed_by, attempt.reason, attempt.detail]
+        for attempt in line.last_attempts
     ]
     parent = "" if line.parent_id is UNSET else _inner(line.parent_id)
     spec = NewItem(_inner(line.id), parent, ROLE_CODES[line.role], _fields(line))
@@ -169,19 +169,19 @@ def _item(line: native.Item) -> RestoredItem:
 
 
 def _fields(line: native.Item) -> Fields:
-    found: Fields = {}
-    for one, forms in WRITTEN:
-        value = getattr(line, one.attribute)
-        if value is not UNSET and forms.restored and one.letter != "pa":
-            found[one.letter] = forms.restored(value, one.name)
+    fields: Fields = {}
+    for field, forms in WRITTEN:
+        value = getattr(line, field.attribute)
+        if value is not UNSET and forms.restored and field.letter != "pa":
+            fields[field.letter] = forms.restored(value, field.name)
     if line.due_after_ms is not UNSET:
-        found["du"] = f"+{line.due_after_ms}"
+        fields["du"] = f"+{line.due_after_ms}"
     if line.recurs is not UNSET:
         how = line.recurs
         stated = Recurs(cron=how.cron, time_zone=how.time_zone, missed=how.missed, overlap=how.overlap)
         made_until = moment(how.made_until, "recurs.madeUntil")
-        found |= {"rc": recurrence(stated).stored(), "rn": made_until}
-    return {letter: text for letter, text in found.items() if text is not False}
+        fields |= {"rc": recurrence(stated).stored(), "rn": made_until}
+    return {letter: text for letter, text in fields.items() if text is not False}
 
 
 def _note(line: native.Note) -> RestoredNote:
@@ -235,7 +235,7 @@ async def _link(linker: DependencyStore, project: str, edges: list[NewEdge]) -> 
             if reason != "duplicate":
                 raise ToolFailure("VALIDATION_ERROR", f"the dependency {edges[place].id} cannot be restored: {reason}")
         there = {place for place, _, _ in reply.refusals}
-        edges = [one for n, one in enumerate(edges) if n not in there]
+        edges = [edge for n, edge in enumerate(edges) if n not in there]
     return 0
 
 

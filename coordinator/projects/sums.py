@@ -40,7 +40,7 @@ def stored(lines: Iterable[native.Line]) -> dict[str, str]:
     Raises:
         BadFile: they are not consistent.
     """
-    found: dict[str, str] = {}
+    sums: dict[str, str] = {}
     totals: dict[str, Sum] = defaultdict(lambda: NONE)
     roots, exported = NONE, 0
     for line in lines:
@@ -51,22 +51,22 @@ def stored(lines: Iterable[native.Line]) -> dict[str, str]:
                 roots = roots if used is UNSET else plus(roots, _parts(used))
         elif isinstance(line, native.Usage):
             field = _LETTERS[line.by] + (str(_day(line.name)) if line.by == "day" else line.name)
-            if field in found:
+            if field in sums:
                 raise BadFile(f"the usage by {line.by} has {line.name!r} twice")
-            found[field] = text(line.used)
+            sums[field] = text(line.used)
             if line.by == "agent":
                 day, of_day = line.last_day or "1970-01-01", line.used_on_last_day or native.UsageSum()
-                found[field] += f" {_day(day)}:{text(of_day)}"
+                sums[field] += f" {_day(day)}:{text(of_day)}"
             totals[line.by] = plus(totals[line.by], _parts(line.used))
     if len({totals[by] for by in _LETTERS}) > 1:
         raise BadFile("the usage by day, by agent and by model does not add up to the same")
     beyond = tuple(max(0, root - part) for root, part in zip(roots, totals["day"], strict=True))
     if any(beyond):
         for field in (f"d{exported}", "m"):
-            found[field] = _text(plus(sum_of(found.get(field)), beyond))
-        total, _, last = found.get("a", "").partition(" ")
-        found["a"] = f"{_text(plus(sum_of(total or None), beyond))} {last or f'0:{_text(NONE)}'}"
-    return {**found, "p": _text(plus(totals["day"], beyond))} if found else {}
+            sums[field] = _text(plus(sum_of(sums.get(field)), beyond))
+        total, _, last = sums.get("a", "").partition(" ")
+        sums["a"] = f"{_text(plus(sum_of(total or None), beyond))} {last or f'0:{_text(NONE)}'}"
+    return {**sums, "p": _text(plus(totals["day"], beyond))} if sums else {}
 
 
 def shown(stored: str) -> native.UsageSum:

@@ -208,8 +208,8 @@ async def _webhooks(store: Store) -> AsyncIterator[bytes]:
     cursor: bytes = b"0"
     pattern = keys.webhook.key(keys.FLEET, "*")
     while True:
-        cursor, found = await store.command_of(keys.FLEET, "SCAN", cursor, "MATCH", pattern, "COUNT", _PAGE)
-        for name in found:
+        cursor, names = await store.command_of(keys.FLEET, "SCAN", cursor, "MATCH", pattern, "COUNT", _PAGE)
+        for name in names:
             yield name
         if cursor == b"0":
             return

@@ -55,19 +55,19 @@ def owners(toolsets: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     ``claim_item`` and ``items.claim_item`` mean the same tool. If several toolsets have a tool of one name, only the
     longer form is unambiguous.
     """
-    found: dict[str, list[str]] = {}
+    owners: dict[str, list[str]] = {}
     for toolset, tools in toolsets.items():
         for tool in tools:
-            found.setdefault(tool, []).append(toolset)
-            found[f"{toolset}.{tool}"] = [toolset]
-    return found
+            owners.setdefault(tool, []).append(toolset)
+            owners[f"{toolset}.{tool}"] = [toolset]
+    return owners
 
 
 def ambiguity(name: str, toolsets: Sequence[str]) -> str:
     """What is wrong with a name of the coordinator's own tools that these toolsets have; empty: it has one meaning."""
     if len(toolsets) == 1:
         return ""
-    return f"several toolsets have a tool {name!r}; say {' or '.join(f'{one}.{name}' for one in toolsets)}"
+    return f"several toolsets have a tool {name!r}; say {' or '.join(f'{toolset}.{name}' for toolset in toolsets)}"
 
 
 class StepNames(Service):
@@ -79,7 +79,7 @@ class StepNames(Service):
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        self._connections = {name: one.kind for name, one in (settings.connections or {}).items()}
+        self._connections = {name: connection.kind for name, connection in (settings.connections or {}).items()}
         self._of_gateway = frozenset(settings.gateway.connections if settings.gateway is not None else ())
 
     def declare(self, toolsets: Mapping[str, Iterable[str]]) -> None:
@@ -103,7 +103,7 @@ class StepNames(Service):
             problem = f"unknown tool {name[:_LONGEST]!r}: {connection!r} is a connection of the gateway"
             return f"{problem}, whose guards protect it; steps can call tools of connections at the top of the settings"
         # Of the two names of each own tool, those of the form that was used.
-        alike = [*self._plain, *(one for one in self._own if ("." in one) is bool(dot))]
+        alike = [*self._plain, *(name for name in self._own if ("." in name) is bool(dot))]
         close = get_close_matches(name[:_LONGEST], alike, n=3, cutoff=_CLOSE)
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are: {self._summary}"
         return f"unknown tool {name[:_LONGEST]!r}; {hint}"

@@ -37,10 +37,10 @@ class Cut(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
 def cut_of(value: Any) -> Cut | None:
     """A value that stands for a longer one; None if it is no such value. Who cuts it again keeps ``bytes``."""
     try:
-        found = msgspec.convert(value, Cut)
+        cut = msgspec.convert(value, Cut)
     except msgspec.ValidationError:
         return None
-    return found if found.truncated else None
+    return cut if cut.truncated else None
 
 
 def recorded_cut(result: str) -> Cut | None:

@@ -95,7 +95,7 @@ class StateStore:
         states = await self._store.command("HKEYS", key)
         names = [StateName(connection, *state.decode().split(" ", 1)) for state in states]
         over = await asyncio.gather(*(self.over(name, set()) for name in names))
-        ended = [state for state, one in zip(states, over, strict=True) if one]
+        ended = [state for state, is_over in zip(states, over, strict=True) if is_over]
         numbers = await self._store.command("HMGET", key, *ended) if ended else []
         told = [
             Told(StateName(connection, *state.decode().split(" ", 1)), int(number.split()[0]), "over", 0)
@@ -105,17 +105,17 @@ class StateStore:
         if told:
             await self.keep(worker, told)
 
-    async def keep(self, worker: str, told: Sequence[Told], *, last: bool = False) -> list[Told]:
+    async def keep(self, worker: str, states: Sequence[Told], *, last: bool = False) -> list[Told]:
         """Renews the lease of a worker's states; returns those that it does not have any more.
 
         Args:
             last: whether the worker gives its lease up.
         """
         words = [
-            word for one in told for word in (one.name.connection, one.name.own, one.number, one.what, one.idle_ms)
+            word for one in states for word in (one.name.connection, one.name.own, one.number, one.what, one.idle_ms)
         ]
         gone = await self._store.run(_KEEP, keys.FLEET, worker, 0 if last else LEASE_MS, *words)
-        return [told[number - 1] for number in gone]
+        return [states[number - 1] for number in gone]
 
     async def use(
         self, name: StateName, memory: str, number: int, step: str, *, anew: bool = False, again: bool = False

@@ -183,8 +183,8 @@ class StepStore:
 
     async def reclaim(self, project: str, held: Iterable[str]) -> int:
         """Gives back what is leased to this worker and not among ``held``; returns how many steps."""
-        given: int = await self._store.run(_RECLAIM, project, self.handoff.packed(project), *held)
-        return given
+        count: int = await self._store.run(_RECLAIM, project, self.handoff.packed(project), *held)
+        return count
 
     async def acquire_sweep(self, process: str, milliseconds: int) -> bool:
         """Tries to make this process the only sweeper for the given time; returns whether it is."""
@@ -206,8 +206,8 @@ class StepStore:
         entries: list[bytes] = await self._store.command("LRANGE", key, 0, RELAYED - 1)
         if entries:
             # An entry that none of our scripts wrote leads nowhere, and would block those behind it.
-            found = [match for entry in entries if (match := _ENTRY.fullmatch(entry))]
-            jobs = [QueuedJob(id=match["id"].decode(), queue=match["queue"].decode()) for match in found]
+            matches = [match for entry in entries if (match := _ENTRY.fullmatch(entry))]
+            jobs = [QueuedJob(id=match["id"].decode(), queue=match["queue"].decode()) for match in matches]
             await self.push(project, jobs)
             await asyncio.gather(*(self._store.command("LREM", key, 1, entry) for entry in entries))
         return len(entries)

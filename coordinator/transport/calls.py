@@ -256,20 +256,20 @@ class Calls:
         count_answer(tool.name, outcome, transport, None if rejected else took)
         return done
 
-    async def _unfinished(self, tool: Tool, call: Call, arguments: Any, found: Unfinished) -> Done:
+    async def _unfinished(self, tool: Tool, call: Call, arguments: Any, unfinished: Unfinished) -> Done:
         """The answer to a call that is not over: a question, or a task; if there can be none, that of the call."""
-        if tool.polled or isinstance(found, Stopped):
-            return Done(b"", False, unfinished=found)
+        if tool.polled or isinstance(unfinished, Stopped):
+            return Done(b"", False, unfinished=unfinished)
         interim = None
         try:
-            if self.rounds is not None and isinstance(found, Pending):
-                interim = await self.rounds.tasks.create(tool, call, found) if call.can_defer else None
-            elif self.rounds is not None and isinstance(found, Question):
-                interim = await self.rounds.asking.ask(tool, call, arguments, found) if call.can_ask else None
+            if self.rounds is not None and isinstance(unfinished, Pending):
+                interim = await self.rounds.tasks.create(tool, call, unfinished) if call.can_defer else None
+            elif self.rounds is not None and isinstance(unfinished, Question):
+                interim = await self.rounds.asking.ask(tool, call, arguments, unfinished) if call.can_ask else None
         except ToolFailure as failure:
             # The call itself has succeeded.
             _log.warning("a call cannot go on in another request", tool=tool.name, reason=failure.message)
-        return Done(b"", False, interim=interim) if interim is not None else _done(tool, call, found.otherwise)
+        return Done(b"", False, interim=interim) if interim is not None else _done(tool, call, unfinished.otherwise)
 
     def refused(self, tool: Tool, failure: ToolFailure, transport: str, call: Call) -> Done:
         """The answer to a call that was refused before its handler ran."""

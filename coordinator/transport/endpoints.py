@@ -85,10 +85,10 @@ class Endpoint:
     def resources(self, caller: Caller | None) -> dict[str, Resource]:
         """The resources that a caller may read, by URI: those of each toolset whose reading tools they may use."""
         return {
-            one.uri: one
+            resource.uri: resource
             for toolset in self.toolsets
             if caller is None or self.reads(caller, toolset.name)
-            for one in toolset.resources
+            for resource in toolset.resources
         }
 
     def reads(self, caller: Caller, toolset: str) -> bool:
@@ -108,8 +108,8 @@ class Endpoint:
     def instructions(self) -> str:
         """The MCP ``instructions`` of these tools."""
         served = {toolset.name for toolset in self.toolsets}
-        told = (one.instructions for one in self.toolsets if one.part_of not in served)
-        return "\n\n".join(filter(None, told))
+        texts = (toolset.instructions for toolset in self.toolsets if toolset.part_of not in served)
+        return "\n\n".join(filter(None, texts))
 
     @property
     def title(self) -> str:
@@ -203,12 +203,12 @@ class Endpoints:
         match = _PATH.match(path)
         if match is None:
             return None
-        found = self._resolve(match["project"], match["toolsets"])
-        if isinstance(found, Target):
+        target = self._resolve(match["project"], match["toolsets"])
+        if isinstance(target, Target):
             if len(self._paths) >= _REMEMBERED_PATHS:
                 self._paths.clear()
-            self._paths[path] = found
-        return found
+            self._paths[path] = target
+        return target
 
     def _resolve(self, project: str | None, toolsets: str | None) -> Target | Refusal:
         if project is None:
@@ -263,11 +263,11 @@ class Endpoints:
             tuple(toolsets),
             tools,
             listing,
-            {one["name"]: one["inputSchema"] for one in listing},
+            {tool["name"]: tool["inputSchema"] for tool in listing},
             tuple(describe(tool, name, identified=True, outputs=outputs) for name, tool in tools.items()),
             access,
             answering,
-            frozenset().union(*(one.sufficient for one in access.values())),
+            frozenset().union(*(scopes.sufficient for scopes in access.values())),
         )
 
 

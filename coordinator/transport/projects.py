@@ -76,8 +76,8 @@ class Projects(Service):
         if not self._listed and seen is None:
             return Completed(*await find(self._store, typed, COMPLETIONS_MOST))
         names = self._listed if seen is None else self._listed & seen if self._listed else seen
-        found = sorted(name for name in names if name.startswith(typed))
-        return Completed(found[:COMPLETIONS_MOST], len(found) > COMPLETIONS_MOST)
+        names_here = sorted(name for name in names if name.startswith(typed))
+        return Completed(names_here[:COMPLETIONS_MOST], len(names_here) > COMPLETIONS_MOST)
 
     async def _existing(self) -> set[str]:
         """Projects that have data, as far as known."""

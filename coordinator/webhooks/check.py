@@ -45,12 +45,12 @@ def secret_of(webhook: Webhook, environment: Mapping[str, str]) -> str:
     """
     if webhook.secret:
         return webhook.secret
-    found = environment.get(webhook.secret_env)
-    if found is None:
+    secret = environment.get(webhook.secret_env)
+    if secret is None:
         raise ValueError(f"the environment variable {webhook.secret_env} is not set")
-    if not is_secret(found.strip()):
+    if not is_secret(secret.strip()):
         raise ValueError(f"the environment variable {webhook.secret_env} must hold {SECRET_RULE}")
-    return found.strip()
+    return secret.strip()
 
 
 def secret_problems(

@@ -93,10 +93,10 @@ class Webhooks(LeaderTask):
 
     def _secrets(self) -> dict[str, str]:
         """The secret of each webhook that has a usable one."""
-        found: dict[str, str] = {}
-        for name, one in self._wanted.items():
+        secrets: dict[str, str] = {}
+        for name, webhook in self._wanted.items():
             try:
-                found[name] = secret_of(one, self._environment)
+                secrets[name] = secret_of(webhook, self._environment)
                 self._unusable.discard(name)
             except ValueError as error:
                 if name not in self._unusable:
@@ -104,7 +104,7 @@ class Webhooks(LeaderTask):
                         "a webhook has no secret, so nothing is delivered to it", webhook=name, reason=str(error)
                     )
                 self._unusable.add(name)
-        return found
+        return secrets
 
     async def _report(self) -> None:
         """Tells the deliveries what operators have changed, and publishes the states of all webhooks."""

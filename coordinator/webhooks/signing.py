@@ -50,7 +50,7 @@ class Secrets(NamedTuple):
     @property
     def all(self) -> list[str]:
         """The present one first."""
-        return [self.present, *(one.secret for one in self.earlier)]
+        return [self.present, *(secret.secret for secret in self.earlier)]
 
 
 class Rotation(NamedTuple):
@@ -64,24 +64,24 @@ class Rotation(NamedTuple):
         return "Rotation()"
 
 
-def in_force(given: str, sealed: str, earlier: str, now: int) -> Secrets:
+def in_force(secret: str, sealed: str, earlier: str, now: int) -> Secrets:
     """The secrets that sign at ``now``.
 
     Args:
-        given: that of the settings.
+        secret: that of the settings.
         sealed, earlier: as Redis has them.
     """
-    present = _open(given, sealed) or given
-    found = _open(present, earlier)
-    held = msgspec.json.decode(found, type=list[Earlier]) if found else []
+    present = _open(secret, sealed) or secret
+    opened = _open(present, earlier)
+    held = msgspec.json.decode(opened, type=list[Earlier]) if opened else []
     return Secrets(present, tuple(one for one in held if one.until > now))
 
 
-def rotated(given: str, held: Secrets, now: int) -> Rotation:
+def rotated(secret: str, held: Secrets, now: int) -> Rotation:
     """A new secret in place of the present one."""
     fresh = SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
     earlier = [Earlier(held.present, now + OVERLAP_SECONDS * 1000), *held.earlier][:MOST_EARLIER]
-    return Rotation(fresh, _seal(given, fresh), _seal(fresh, msgspec.json.encode(earlier).decode()))
+    return Rotation(fresh, _seal(secret, fresh), _seal(fresh, msgspec.json.encode(earlier).decode()))
 
 
 def headers(id: str, body: bytes, signing: Iterable[str], at: datetime) -> Mapping[str, str]:

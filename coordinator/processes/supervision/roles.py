@@ -96,10 +96,10 @@ def slots(metrics_dir: Path, prefix: str, count: int = 1) -> Iterator[list[str]]
     """
     with contextlib.ExitStack() as held:
         try:
-            found = held.enter_context(reserved_slots(metrics_dir, prefix, count))
+            names = held.enter_context(reserved_slots(metrics_dir, prefix, count))
         except OSError as error:
             raise _unwritable(metrics_dir, error) from None
-        yield found
+        yield names
 
 
 def _unwritable(metrics_dir: Path, error: OSError) -> ProcessProblem:

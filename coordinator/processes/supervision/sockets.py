@@ -71,12 +71,12 @@ def listening(host: str, port: int, setting: str = "port") -> socket.socket:
 
 def _bound(setting: str, host: str, port: int, *options: int) -> socket.socket:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
         raise ProcessProblem(f"the host {host!r} cannot be resolved: {error.strerror}", "usage") from None
     except UnicodeError:
         raise ProcessProblem(f"the host {host!r} cannot be resolved: it is not a host name", "usage") from None
-    family, kind, protocol, _, address = found[0]
+    family, kind, protocol, _, address = addresses[0]
     sock = socket.socket(family, kind, protocol)
     try:
         for option in options:

@@ -153,7 +153,7 @@ class Supervisor(Service):
             self._after(child)
 
     def _reported(self, child: Child) -> None:
-        if child.state == "ready" and all(one.state == "ready" for one in self._children):
+        if child.state == "ready" and all(other.state == "ready" for other in self._children):
             self._all_ready.set()
         self._changed()
 

@@ -144,31 +144,31 @@ class Feed(Streams[_Request]):
             raise Refused(405, "the feed takes GET only", [(b"allow", b"GET")])
         path, credentials = scope["path"], head.get(b"authorization")
         try:
-            asked = read_request(path, scope["query_string"], head)
-            if (refusal := self._endpoints.project(asked.project)) is not None:
+            request = read_request(path, scope["query_string"], head)
+            if (refusal := self._endpoints.project(request.project)) is not None:
                 caller = await self.authorization.identify(credentials)
                 raise Refused(
-                    refusal.status, refusal.message + self._endpoints.others(f"/p/{asked.project}/mcp", caller)
+                    refusal.status, refusal.message + self._endpoints.others(f"/p/{request.project}/mcp", caller)
                 )
-            admitted = await self.authorization.admit_listener(credentials, path, asked.project, asked.needed)
+            admitted = await self.authorization.admit_listener(credentials, path, request.project, request.needed)
             grant, readable = admitted
             caller = None if grant is None else grant.caller
-            if self.draining and asked.stream:
+            if self.draining and request.stream:
                 await send_away(send)
                 return
-            listener, gap, cursor = await self._begin(asked, caller, readable)
+            listener, gap, cursor = await self._begin(request, caller, readable)
             hint = await self._hint(listener, caller)
-            one = _Request(self, scope, send, credentials, admitted, listener)
-            with self.entered(one):
-                if asked.stream:
-                    await one.send_events(_first(asked.project, cursor, gap, hint))
+            reader = _Request(self, scope, send, credentials, admitted, listener)
+            with self.entered(reader):
+                if request.stream:
+                    await reader.send_events(_first(request.project, cursor, gap, hint))
                 else:
-                    await self._wait(one, asked, send, gap, hint)
+                    await self._wait(reader, request, send, gap, hint)
         except ToolFailure as failure:
             _refuse(failure)
 
     async def _begin(
-        self, asked: FeedRequest, caller: Caller | None, readable: frozenset[str] | None
+        self, request: FeedRequest, caller: Caller | None, readable: frozenset[str] | None
     ) -> tuple[Listener, Gap | None, str]:
         """A listener, whether events are missing before its first one, and its cursor.
 
@@ -180,21 +180,21 @@ class Feed(Streams[_Request]):
             raise ToolFailure("over_capacity", f"{len(self.open)} listeners are here already", retry_after_ms=FULL_MS)
         if name and self.callers[name] >= self.limits.caller_most:
             raise ToolFailure("actor_quota", "this caller has as many listeners as one may", retry_after_ms=FULL_MS)
-        wanted = limited(asked.filter, caller, readable)
+        wanted = limited(request.filter, caller, readable)
         ticket = None
         if self._admission is not None:
-            entered = self._admission.enter(Criticality.READ, name, asked.project)
-            ticket = entered or await self._admission.wait(Criticality.READ, name, asked.project)
+            entered = self._admission.enter(Criticality.READ, name, request.project)
+            ticket = entered or await self._admission.wait(Criticality.READ, name, request.project)
         try:
-            found = await self.reader.position(asked.project, asked.after, asked.named)
+            position = await self.reader.position(request.project, request.after, request.named)
         finally:
             if self._admission is not None and ticket is not None:
                 self._admission.leave(ticket)
-        at = await check_ids(self.reader, asked, wanted, found)
-        if found.gap is not None:
-            GAPS.labels(found.gap.reason).inc()
-        alone = not (asked.stream or asked.wait_ms)
-        return self.reader.listen(at, wanted, alone), found.gap, str(at)
+        at = await check_ids(self.reader, request, wanted, position)
+        if position.gap is not None:
+            GAPS.labels(position.gap.reason).inc()
+        alone = not (request.stream or request.wait_ms)
+        return self.reader.listen(at, wanted, alone), position.gap, str(at)
 
     async def _hint(self, listener: Listener, caller: Caller | None) -> str:
         """Says that nobody has written to the project, whose name may be misspelt; empty: somebody has."""
@@ -202,10 +202,10 @@ class Feed(Streams[_Request]):
             return ""
         return await self._hints.hint(listener.project, caller)
 
-    async def _wait(self, one: _Request, asked: FeedRequest, send: Send, gap: Gap | None, hint: str) -> None:
+    async def _wait(self, reader: _Request, request: FeedRequest, send: Send, gap: Gap | None, hint: str) -> None:
         """Answers in JSON, with the first events that come, or none."""
-        listener, loop = one.listener, asyncio.get_running_loop()
-        seconds = min(asked.wait_ms, self._longest_wait_ms) / 1000 * random.uniform(_SOONER, 1.0)
+        listener, loop = reader.listener, asyncio.get_running_loop()
+        seconds = min(request.wait_ms, self._longest_wait_ms) / 1000 * random.uniform(_SOONER, 1.0)
         until, items = loop.time() + seconds, list[Item]()
         # A gap is told at once, and alone; but the answer has to say whether something comes after it.
         while (gap is None or listener.behind) and not items and listener.ended is None and not self.draining:
@@ -221,16 +221,16 @@ class Feed(Streams[_Request]):
         # What has come as the time ended must not be passed over: the cursor of an answer without events is behind it.
         items = items or listener.taken()
         if listener.ended == "revoked":
-            await one.admitted(asked.needed)
+            await reader.admitted(request.needed)
         if listener.ended == "moved":
-            await self.reader.position(asked.project, None)
+            await self.reader.position(request.project, None)
         if listener.ended == "gone":
             return
-        answer = self._answer(listener, items, asked.limit if gap is None else 0, gap)
+        answer = self._answer(listener, items, request.limit if gap is None else 0, gap)
         DELIVERIES.cells[()].value += len(answer["events"])
         if hint and not items:
             answer["hint"] = hint
-        await one.taken(reply(send, 200, to_json(answer), headers=[(b"cache-control", b"no-store")]))
+        await reader.taken(reply(send, 200, to_json(answer), headers=[(b"cache-control", b"no-store")]))
 
     def _answer(self, listener: Listener, items: list[Item], limit: int, gap: Gap | None) -> dict[str, Any]:
         if items and isinstance(found := items[0], Gap):
@@ -257,7 +257,7 @@ class Feed(Streams[_Request]):
         while self.open:
             await asyncio.sleep(streams.TICK_SECONDS)
             with contextlib.suppress(ToolFailure):
-                departed = await self.reader.departed(one.listener.project for one in self.open)
+                departed = await self.reader.departed(wait.listener.project for wait in self.open)
                 for one in self.open if departed else ():
                     if one.listener.project in departed:
                         one.end("moved")

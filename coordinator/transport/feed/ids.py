@@ -21,26 +21,26 @@ _INNER = 32
 _TOP = "name the item at the top of its tree"
 
 
-async def check_ids(reader: FeedReader, asked: FeedRequest, wanted: Filter, found: Slice) -> Cursor:
+async def check_ids(reader: FeedReader, request: FeedRequest, wanted: Filter, position: Slice) -> Cursor:
     """Checks ids and roots, and returns where the listener begins.
 
     Args:
-        found: the position that was asked for, and what ``asked.named`` are.
+        position: the one that was asked for, and what ``request.named`` are.
 
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND: an id is unknown, or that of something that the caller may not read.
             VALIDATION_ERROR: a root is no root. Neither for a listener that goes on from a cursor and is still to hear
             of it, as of what was deleted or moved meanwhile, or to hear that events are missing.
     """
-    at = Cursor(asked.project, found.epoch, found.position)
-    known = dict(zip(asked.named, found.known, strict=True))
-    ids = [one for one in asked.ids if not any(_readable(known[form], wanted) for form in one)]
+    at = Cursor(request.project, position.epoch, position.position)
+    known = dict(zip(request.named, position.known, strict=True))
+    ids = [id_ for id_ in request.ids if not any(_readable(known[form], wanted) for form in id_)]
     roots = [root for root in wanted.roots if not (known[root] == "root" and _readable("root", wanted))]
     for root in roots:
         if known[root] and len(known[root]) != _INNER:
             raise invalid("root", f"'{dashed(root)}' is not an item; {_TOP}")
-    if asked.after is not None and (ids or roots):
-        if found.gap is not None and asked.after.entry != START:
+    if request.after is not None and (ids or roots):
+        if position.gap is not None and request.after.entry != START:
             return at  # it was to hear of them before the gap, perhaps
         everything = wanted._replace(kinds=frozenset(NAMES), ids=frozenset(), roots=frozenset())
         ids, roots = await _without_those_ahead(reader, at, everything, ids, roots)
@@ -87,7 +87,7 @@ async def _without_those_ahead(
         while listener.behind and (ids or roots):
             events = [item for item in await listener.take() if isinstance(item, Event)]
             names = {name for event in events for name in event.ids}
-            ids = [one for one in ids if names.isdisjoint(one)]
+            ids = [id_ for id_ in ids if names.isdisjoint(id_)]
             roots = list(set(roots) - {event.root for event in events})
         return ids, roots
     finally:

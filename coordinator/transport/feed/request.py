@@ -43,7 +43,7 @@ class FeedRequest(NamedTuple):
     @property
     def named(self) -> list[str]:
         """All ids that its filter names, roots too, in each of their forms."""
-        return [form for one in self.ids for form in one] + list(self.filter.roots)
+        return [form for group in self.ids for form in group] + list(self.filter.roots)
 
 
 def is_feed(path: str) -> bool:
@@ -61,20 +61,20 @@ def read_request(path: str, query: bytes, head: Mapping[bytes, bytes]) -> FeedRe
     project = path.removeprefix(PREFIX).strip("/")
     if not project or "/" in project:
         raise Refused(404, f"unknown path; the feed of a project is {PREFIX}/<project>")
-    given = _parameters(query)
-    wait_ms = _number(given, "waitMs", 0, LONGEST_WAIT_MS)
+    parameters = _parameters(query)
+    wait_ms = _number(parameters, "waitMs", 0, LONGEST_WAIT_MS)
     takes = accepted(head.get(b"accept"))
     stream = wait_ms is None and 0 < takes.stream >= takes.json
-    limit = _number(given, "limit", 1, MOST_LIMIT)
+    limit = _number(parameters, "limit", 1, MOST_LIMIT)
     if stream and limit is not None:
         raise invalid("limit", "is for answers in JSON: with waitMs, or 'Accept: application/json'")
-    kinds, ids, roots = (_list(given, name) for name in _LISTS)
+    kinds, ids, roots = (_list(parameters, name) for name in _LISTS)
     wanted = Filter(
         kinds_of(kinds),
         ids_of(ids, "id") if ids is not None else ANY,
         ids_of(roots, "root", items_only=True) if roots is not None else ANY,
     )
-    after = _after(given, head, project)
+    after = _after(parameters, head, project)
     if not (stream or takes.json):
         what = "JSON" if wait_ms is not None else f"{STREAM.decode()} or JSON"
         raise Refused(406, f"this is answered with {what}, which the Accept header does not allow")
@@ -98,31 +98,31 @@ def _parameters(query: bytes) -> dict[str, list[str]]:
         )
     except ValueError:
         raise ToolFailure("VALIDATION_ERROR", "the query is malformed, or has too many parameters") from None
-    given: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for name, value in pairs:
         if name not in _PARAMETERS:
             raise ToolFailure(
                 "VALIDATION_ERROR", f"there is no parameter '{name[:80]}'; there are: {', '.join(_PARAMETERS)}"
             )
-        given.setdefault(name, []).append(value)
-    return given
+        values.setdefault(name, []).append(value)
+    return values
 
 
-def _single(given: Mapping[str, list[str]], name: str) -> str | None:
-    values = given.get(name)
+def _single(parameters: Mapping[str, list[str]], name: str) -> str | None:
+    values = parameters.get(name)
     if values is not None and len(values) > 1:
         raise invalid(name, "is given twice")
     return None if values is None else values[0]
 
 
-def _list(given: Mapping[str, list[str]], name: str) -> list[str] | None:
+def _list(parameters: Mapping[str, list[str]], name: str) -> list[str] | None:
     """The values of a parameter that takes several: after commas, or in a parameter each."""
-    values = given.get(name)
-    return None if values is None else [one.strip() for value in values for one in value.split(",")]
+    values = parameters.get(name)
+    return None if values is None else [part.strip() for value in values for part in value.split(",")]
 
 
-def _number(given: Mapping[str, list[str]], name: str, least: int, most: int) -> int | None:
-    text = _single(given, name)
+def _number(parameters: Mapping[str, list[str]], name: str, least: int, most: int) -> int | None:
+    text = _single(parameters, name)
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and least <= int(text) <= most):
@@ -130,10 +130,10 @@ def _number(given: Mapping[str, list[str]], name: str, least: int, most: int) ->
     return int(text)
 
 
-def _after(given: Mapping[str, list[str]], head: Mapping[bytes, bytes], project: str) -> Cursor | None:
+def _after(parameters: Mapping[str, list[str]], head: Mapping[bytes, bytes], project: str) -> Cursor | None:
     # Of a browser that connects again: newer than what its page's address says.
     last = head.get(b"last-event-id")
     if last:
         return parse(last.decode("latin-1"), project, "Last-Event-ID")
-    text = _single(given, "after")
+    text = _single(parameters, "after")
     return None if text is None else parse(text, project)

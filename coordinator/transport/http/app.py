@@ -128,9 +128,9 @@ class FrontEnd(Service):
         """Takes over reloaded settings, for every later request."""
         self.endpoints.open_only(settings.projects)
         self.fast_path.forget()
-        for one in (self.feed, self.listening):
-            if one is not None:
-                one.limits = settings.feed
+        for part in (self.feed, self.listening):
+            if part is not None:
+                part.limits = settings.feed
 
     def begin_drain(self) -> None:
         """Begins the shutdown: the process is unready at once. Requests are still served, and then connections close.
@@ -157,9 +157,9 @@ class FrontEnd(Service):
 
     def _hold(self, held: bool, seconds: float) -> None:
         """Ends what listens, spread over some seconds, and accepts no more of it; or accepts it again."""
-        for one in (self.feed, self.listening, *self._mounted):
-            if one is not None:
-                one.hold(held, seconds)
+        for part in (self.feed, self.listening, *self._mounted):
+            if part is not None:
+                part.hold(held, seconds)
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
         """What /readyz answers: whether the process should get requests, and the checks behind that."""
@@ -170,9 +170,9 @@ class FrontEnd(Service):
         await (await self._parts.sdk.get(self.endpoints.default)).warm_up()
 
     async def stop(self, deadline: float = 0.0) -> None:
-        for one in (self.listening, *self._mounted, self.feed):
-            if one is not None:
-                await one.stop()
+        for part in (self.listening, *self._mounted, self.feed):
+            if part is not None:
+                await part.stop()
         await self._parts.sdk.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -250,7 +250,7 @@ class FrontEnd(Service):
         name, trace = self._request_id(plan.given_id), "" if self._tracing is None else _trace(parsed)
         call = Call(plan.project, name, caller, plan.agent, trace, can_ask=can_ask, can_defer=parsed.defers)
         if parsed.waits and grant is not None and isinstance(target := self.endpoints.resolve(plan.path), Target):
-            published = next(key for key, one in target.endpoint.tools.items() if one is parsed.tool)
+            published = next(key for key, tool in target.endpoint.tools.items() if tool is parsed.tool)
             recheck = partial(self.authorization.recheck, authorization, grant, plan.path, target, published)
             call = msgspec.structs.replace(call, recheck=recheck)
         entered = self.calls.enter(parsed.tool, criticality, call, parsed.arguments, "fast")
@@ -261,14 +261,14 @@ class FrontEnd(Service):
     def _turned_away(self, parsed: ParsedCall, later: int) -> tuple[bytes, int | None]:
         """The answer to a shed call, and its ``Retry-After``. All but the id is rendered once and cached."""
         key = parsed.tool.name if parsed.tool.refusal else "", parsed.modern, later
-        found = self._refusals.get(key)
-        if found is None:
+        refusal = self._refusals.get(key)
+        if refusal is None:
             done = self.calls.shed_answer(parsed.tool, later)
             whole = self.fast_path.response(parsed, done)
             if len(self._refusals) >= _MOST_REFUSALS:
                 self._refusals.clear()
-            found = self._refusals[key] = whole[len(_BEFORE_ID) + len(parsed.request_id) :], done.retry_after
-        return _BEFORE_ID + parsed.request_id + found[0], found[1]
+            refusal = self._refusals[key] = whole[len(_BEFORE_ID) + len(parsed.request_id) :], done.retry_after
+        return _BEFORE_ID + parsed.request_id + refusal[0], refusal[1]
 
     async def call(self, parsed: ParsedCall, call: Call, ticket: Ticket | None) -> Answer:
         """Runs a call that was not shed.
@@ -333,13 +333,13 @@ class FrontEnd(Service):
             message = f"a defect of the coordinator stopped this request ({request_id})"
             await reply(noting, 500, rpc_error(INTERNAL_ERROR, message))
 
-    def _request_id(self, given: bytes | None) -> str:
+    def _request_id(self, header: bytes | None) -> str:
         """The request's id: the client's if it is usable, else a new one."""
-        return (given and sane_request_id(given)) or f"{self._id_prefix}{next(self._numbers):x}"
+        return (header and sane_request_id(header)) or f"{self._id_prefix}{next(self._numbers):x}"
 
-    def _bind_request_id(self, given: bytes | None) -> str:
+    def _bind_request_id(self, header: bytes | None) -> str:
         """The request's id; binds it to every later log line of this task."""
-        request_id = self._request_id(given)
+        request_id = self._request_id(header)
         _LOGGED_ID.set(request_id)
         return request_id
 

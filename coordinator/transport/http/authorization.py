@@ -143,14 +143,14 @@ class Authorization:
         """
         if not self.enabled:
             return None, None
-        told = [toolset for toolset in self._endpoints.names if toolset in TOOLSETS]
-        scopes = " ".join(least(toolset, True) for toolset in needed or told)
+        served = [toolset for toolset in self._endpoints.names if toolset in TOOLSETS]
+        scopes = " ".join(least(toolset, True) for toolset in needed or served)
         try:
             grant = await self._grant(authorization, path, project, begun)
             if grant is None:
                 return None, None
             permissions = grant.caller.permissions
-            readable = frozenset(toolset for toolset in told if not sufficient(toolset, True).isdisjoint(permissions))
+            readable = frozenset(toolset for toolset in served if not sufficient(toolset, True).isdisjoint(permissions))
             if not readable.issuperset(needed):
                 raise Denied("permission", f"the events that are asked for need '{scopes}'")
             if not readable:

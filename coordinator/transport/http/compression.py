@@ -22,11 +22,11 @@ _NONE = re.compile(rb"q\s*=\s*0(\.0*)?", re.IGNORECASE)
 
 def takes_gzip(headers: list[Header]) -> bool:
     """Whether a client accepts gzip; without ``Accept-Encoding`` it does not."""
-    given = b",".join(value for name, value in headers if name == b"accept-encoding").lower()
+    accepted = b",".join(value for name, value in headers if name == b"accept-encoding").lower()
     codings = {}
-    for entry in given.split(b","):
+    for entry in accepted.split(b","):
         coding, *parameters = (part.strip() for part in entry.split(b";"))
-        codings[coding] = not any(_NONE.fullmatch(one) for one in parameters)
+        codings[coding] = not any(_NONE.fullmatch(parameter) for parameter in parameters)
     return next((codings[name] for name in (b"gzip", b"x-gzip", b"*") if name in codings), False)
 
 
@@ -48,7 +48,7 @@ def compressing(send: Send, headers: list[Header]) -> Send:
             head, body = [*begun.get("headers", ()), (b"vary", b"accept-encoding")], message.get("body", b"")
             if accepted and len(body) >= SMALLEST and not message.get("more_body"):
                 body = _compressed(body)
-                head = [one for one in head if one[0].lower() != b"content-length"]
+                head = [header for header in head if header[0].lower() != b"content-length"]
                 head += [(b"content-encoding", b"gzip"), (b"content-length", b"%d" % len(body))]
                 message = {**message, "body": body}
             await send({**begun, "headers": head})

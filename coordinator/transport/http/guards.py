@@ -45,7 +45,7 @@ class Gate:
             allowed = [*_LOOPBACK]
             if bound not in _ANY_ADDRESS:
                 allowed.append(f"[{bound}]" if ":" in bound and not bound.startswith("[") else bound)
-        allowed += (f"[{one}]" if ":" in one else one for one in own)
+        allowed += (f"[{address}]" if ":" in address else address for address in own)
         self._any = "*" in allowed
         self._hosts = {entry.lower().removesuffix(":*") for entry in allowed}
         self._origins = {origin.lower() for origin in origins}
@@ -106,12 +106,12 @@ def unread_coding(head: Mapping[bytes, bytes]) -> Refusal | None:
     """
     coding = head.get(b"transfer-encoding", b"chunked")
     if coding.lower() != b"chunked":
-        shown = coding[:100].decode("latin-1")
-        return Refusal(501, f"transfer-encoding '{shown}' is not supported; chunked is")
+        coding_name = coding[:100].decode("latin-1")
+        return Refusal(501, f"transfer-encoding '{coding_name}' is not supported; chunked is")
     coding = head.get(b"content-encoding", b"")
     if not {part.strip() for part in coding.lower().split(b",")} <= {b"", b"identity"}:
-        shown = coding[:100].decode("latin-1")
-        return Refusal(415, f"content-encoding '{shown}' is not supported; send the body as it is")
+        coding_name = coding[:100].decode("latin-1")
+        return Refusal(415, f"content-encoding '{coding_name}' is not supported; send the body as it is")
     return None
 
 

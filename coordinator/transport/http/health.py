@@ -89,8 +89,8 @@ class Health:
         if path == "/healthz":
             await reply(send, 200, b'{"status":"alive"}')
         elif path == "/readyz":
-            ready, found = await self.readiness()
-            await reply(send, 200 if ready else 503, to_json(found), headers=[(b"cache-control", b"no-store")])
+            ready, checks = await self.readiness()
+            await reply(send, 200 if ready else 503, to_json(checks), headers=[(b"cache-control", b"no-store")])
         else:
             await reply(send, 200, await self._metrics(), CONTENT_TYPE.encode())
 
@@ -102,7 +102,7 @@ class Health:
                 self._checking = asyncio.create_task(self._check(), name="readiness")
             await asyncio.shield(self._checking)
         age = round((perf_counter() - self._checked_at) * 1000, 3)
-        checks = {name: {**found, "ageMs": age} for name, found in self._checks.items()}
+        checks = {name: {**result, "ageMs": age} for name, result in self._checks.items()}
         checks["draining"] = {"ok": not self.draining, "latencyMs": 0.0, "ageMs": 0.0}
         if self.drained:
             # While the whole fleet is drained, something must still answer the admitted calls.
@@ -112,13 +112,13 @@ class Health:
                 "latencyMs": 0.0,
                 "ageMs": 0.0,
             }
-        ready = all(found["ok"] for found in checks.values())
+        ready = all(result["ok"] for result in checks.values())
         answer: dict[str, Any] = {"ready": ready, "checks": checks}
         if self._process:
             answer["process"] = self._process
         for name, report in self._more.items():
-            if found := report():
-                answer[name] = found
+            if problem := report():
+                answer[name] = problem
         return ready, answer
 
     async def _metrics(self) -> bytes:

@@ -51,7 +51,7 @@ def accepted(accept: bytes | None) -> Accepted:
 
     def takes(kind: bytes) -> float:
         wider = (kind, kind.partition(b"/")[0] + b"/*", b"*/*")
-        return next((ranges[one] for one in wider if one in ranges), 0.0)
+        return next((ranges[kind] for kind in wider if kind in ranges), 0.0)
 
     return Accepted(takes(JSON), takes(STREAM), HTML in ranges and takes(HTML) >= (takes(TEXT) or _LEAST))
 

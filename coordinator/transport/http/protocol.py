@@ -252,9 +252,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _make_room(self) -> None:
         """Closes the oldest incomplete connection, so that idle clients cannot lock others out."""
-        for one in list(islice(self.unfinished, _LOOKS)):
-            if not one._owes_answer():
-                one._refuse(b"408 Request Timeout")
+        for connection in list(islice(self.unfinished, _LOOKS)):
+            if not connection._owes_answer():
+                connection._refuse(b"408 Request Timeout")
                 _warn("unfinished", "closed connections whose requests did not arrive", most=self.most_unfinished)
                 return
 

@@ -151,7 +151,7 @@ class SlowPath:
             exchange.recheck = partial(recheck, head[b"authorization"], grant, path, target, seen.tool)
         if seen.method == "initialize":
             body = negotiable(body.decode(errors="surrogatepass")).encode(errors="surrogatepass")
-        kept = [one for one in headers if one[0] not in _KEPT_BACK]
+        kept = [header for header in headers if header[0] not in _KEPT_BACK]
         inner = {**scope, "headers": [*kept, *_FORMS], EXCHANGE: exchange}
         await self._hand_on(inner, receive, send, body, exchange, target, seen, takes)
 

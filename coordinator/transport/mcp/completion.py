@@ -29,9 +29,9 @@ class _Asked(msgspec.Struct):
     typed: str
 
 
-async def _run(call: Call, asked: _Asked) -> Any:
-    found = await asked.complete(call, asked.typed)
-    return _Found(found.values, found.more)
+async def _run(call: Call, asking: _Asked) -> Any:
+    completed = await asking.complete(call, asking.typed)
+    return _Found(completed.values, completed.more)
 
 
 class _Found(msgspec.Struct):
@@ -71,20 +71,20 @@ class Completions:
             if params.context is not None:
                 project = (params.context.arguments or {}).get("project", project)
         # What is in other projects is not for this endpoint to tell.
-        found = await self.find(call, name, params.argument.value) if project == call.project else Completed([])
-        completion = types.Completion(values=found.values, has_more=found.more)
-        if not found.more:
-            completion.total = len(found.values)
+        completed = await self.find(call, name, params.argument.value) if project == call.project else Completed([])
+        completion = types.Completion(values=completed.values, has_more=completed.more)
+        if not completed.more:
+            completion.total = len(completed.values)
         return types.CompleteResult(completion=completion)
 
     def templates(self, caller: Caller | None) -> dict[str, str]:
         """The templates of the documents that a caller may read, and what their ids name ('': nothing known)."""
         return {
-            document_uri("{project}", one.path): _NAMED.get(one.path.partition("/")[0], "")
+            document_uri("{project}", document.path): _NAMED.get(document.path.partition("/")[0], "")
             for toolset in self._endpoint.toolsets
             if caller is None or self._endpoint.reads(caller, toolset.name)
-            for one in toolset.documents
-            if "{id}" in one.path
+            for document in toolset.documents
+            if "{id}" in document.path
         }
 
     async def find(self, call: Call, name: str, typed: str) -> Completed:
@@ -103,8 +103,8 @@ class Completions:
         if done.failed:
             error = msgspec.json.decode(done.body)["error"]
             raise MCPError(types.INTERNAL_ERROR, f"{error['code']}: {error['message']}", error)
-        found = msgspec.json.decode(done.body, type=_Found)
-        return Completed(found.values, found.more)
+        reply = msgspec.json.decode(done.body, type=_Found)
+        return Completed(reply.values, reply.more)
 
     def _variable(self, caller: Caller | None, template: str, variable: str) -> str:
         """What a variable of a template names.
@@ -130,7 +130,7 @@ class Completions:
     async def _projects(self, call: Call, typed: str) -> Completed:
         """Projects by name, that of the endpoint first."""
         known = self._calls.hints
-        found = Completed([]) if known is None else await known.complete(typed, call.caller)
+        completed = Completed([]) if known is None else await known.complete(typed, call.caller)
         own = [call.project] if call.project.startswith(typed) else []
-        names = list(dict.fromkeys((*own, *found.values)))
-        return Completed(names[:COMPLETIONS_MOST], found.more or len(names) > COMPLETIONS_MOST)
+        names = list(dict.fromkeys((*own, *completed.values)))
+        return Completed(names[:COMPLETIONS_MOST], completed.more or len(names) > COMPLETIONS_MOST)

@@ -27,12 +27,12 @@ class Guide:
 
     def handlers(self) -> dict[str, Any]:
         """Arguments of the SDK's server: what the endpoint offers."""
-        found: dict[str, Any] = {}
+        methods: dict[str, Any] = {}
         if self._prompts.offered(None):
-            found |= {"on_list_prompts": self._list_prompts, "on_get_prompt": self._get_prompt}
-        if found or self._completions.templates(None):
-            found["on_completion"] = self._complete
-        return found
+            methods |= {"on_list_prompts": self._list_prompts, "on_get_prompt": self._get_prompt}
+        if methods or self._completions.templates(None):
+            methods["on_completion"] = self._complete
+        return methods
 
     async def _list_prompts(
         self, context: Context, params: types.PaginatedRequestParams | None

@@ -72,19 +72,19 @@ class Listening(Streams[Subscription]):
         if tasks is not None:
             require_tasks(context)
         wanted = list(dict.fromkeys(str(uri) for uri in asked.resource_subscriptions or ()))
-        for field, given in (("resourceSubscriptions", wanted), ("taskIds", tasks or ())):
-            if len(given) > MOST_URIS:
+        for field, values in (("resourceSubscriptions", wanted), ("taskIds", tasks or ())):
+            if len(values) > MOST_URIS:
                 raise MCPError(
-                    types.INVALID_PARAMS, f"notifications.{field}: must be at most {MOST_URIS}, not {len(given)}"
+                    types.INVALID_PARAMS, f"notifications.{field}: must be at most {MOST_URIS}, not {len(values)}"
                 )
         flags = (("tools", asked.tools_list_changed), ("prompts", asked.prompts_list_changed))
         named = {name for name, on in (*flags, ("resources", asked.resources_list_changed)) if on}
-        told = named & offer.lists() if offer.endpoint.changes else set()
+        lists = named & offer.lists() if offer.endpoint.changes else set()
         try:
             self._check_room("" if exchange.caller is None else exchange.caller.id)
-            one = Subscription(self.reader, context, exchange, offer, wanted, tasks or [], told)
-            with self.entered(one):
-                return await one.run()
+            subscription = Subscription(self.reader, context, exchange, offer, wanted, tasks or [], lists)
+            with self.entered(subscription):
+                return await subscription.run()
         except ToolFailure as failure:
             raise _refusal(failure, exchange) from None
 
@@ -102,8 +102,8 @@ class Listening(Streams[Subscription]):
     async def _look_at_lists(self) -> None:
         """Tells subscriptions whose lists have changed. Definitions are read by threads and the catalogue by tasks of
         their own, so what they have now is compared with what there was."""
-        while listening := [one for one in self.open if one.endpoint.changes]:
-            offered = {one.endpoint.name: one.endpoint.offered() for one in listening}
+        while listening := [subscription for subscription in self.open if subscription.endpoint.changes]:
+            offered = {subscription.endpoint.name: subscription.endpoint.offered() for subscription in listening}
             for one in listening:
                 one.look_at_lists(offered[one.endpoint.name])
             await asyncio.sleep(LISTS_SECONDS)
@@ -115,10 +115,10 @@ def _task_ids(asked: types.SubscriptionFilter) -> list[str] | None:
     Raises:
         MCPError: they are malformed.
     """
-    given = (asked.model_extra or {}).get("taskIds")
-    if given is not None and not (isinstance(given, list) and all(isinstance(one, str) for one in given)):
+    ids = (asked.model_extra or {}).get("taskIds")
+    if ids is not None and not (isinstance(ids, list) and all(isinstance(id_, str) for id_ in ids)):
         raise MCPError(types.INVALID_PARAMS, "notifications.taskIds: must be a list of ids of tasks")
-    return None if given is None else list(dict.fromkeys(given))
+    return None if ids is None else list(dict.fromkeys(ids))
 
 
 def _refusal(failure: ToolFailure, exchange: Exchange) -> MCPError:

@@ -55,10 +55,10 @@ def problems(error: pydantic.ValidationError) -> str:
     for (place, _), count in lacks.items():
         least[place] = min(count, least.get(place, count))
     # Of a union, the types that the value looks most like.
-    told = (one for one in errors if all(lacks[choice] == least[choice[0]] for choice in _choices(one["loc"])))
-    found = dict.fromkeys(f"{_place(one['loc'])}: {_problem(one['msg'])}" for one in told)
-    more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
-    return "; ".join([*list(found)[:_MOST], *more])
+    nearest = (error for error in errors if all(lacks[choice] == least[choice[0]] for choice in _choices(error["loc"])))
+    texts = dict.fromkeys(f"{_place(error['loc'])}: {_problem(error['msg'])}" for error in nearest)
+    more = [f"and {len(texts) - _MOST} more"] if len(texts) > _MOST else []
+    return "; ".join([*list(texts)[:_MOST], *more])
 
 
 def message_problem(message: Mapping[str, Any], request_id: int | str | None) -> str:
@@ -87,14 +87,14 @@ def _place(parts: tuple[int | str, ...]) -> str:
     named = [part for part in parts if isinstance(part, int) or not hasattr(types, part)]
     if len(named) > 1 and named[0] == "params":
         del named[0]
-    shown = (f"[{part}]" if isinstance(part, int) else f".{part[:_CHARS]}" for part in named)
-    return "".join(shown).removeprefix(".")
+    places = (f"[{part}]" if isinstance(part, int) else f".{part[:_CHARS]}" for part in named)
+    return "".join(places).removeprefix(".")
 
 
 def _problem(text: str) -> str:
     if text == "Field required":
         return "is required"
-    told = text.removeprefix("Input ").split(" or instance of ")[0]
+    problem = text.removeprefix("Input ").split(" or instance of ")[0]
     for theirs, ours in _OURS.items():
-        told = told.replace(f"a {theirs}", ours)
-    return told
+        problem = problem.replace(f"a {theirs}", ours)
+    return problem

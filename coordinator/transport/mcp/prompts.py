@@ -43,18 +43,18 @@ class Prompts:
             ]
         )
 
-    def check(self, caller: Caller | None, name: str, given: Iterable[str]) -> Prompt:
+    def check(self, caller: Caller | None, name: str, names: Iterable[str]) -> Prompt:
         """The prompt with this name.
 
         Raises:
             MCPError: there is none for this caller, or it does not take these arguments.
         """
-        prompt = next((one for one in self.offered(caller) if one.name == name), None)
+        prompt = next((prompt for prompt in self.offered(caller) if prompt.name == name), None)
         if prompt is None:
-            known = [one.name for one in self.offered(caller)]
+            known = [prompt.name for prompt in self.offered(caller)]
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {name[:200]}{that_exist(name, known)}")
-        taken = [one.name for one in prompt.taken(self._served(caller))]
-        for one in given:
+        taken = [argument.name for argument in prompt.taken(self._served(caller))]
+        for one in names:
             if one not in taken:
                 raise MCPError(
                     types.INVALID_PARAMS,
@@ -62,20 +62,20 @@ class Prompts:
                 )
         return prompt
 
-    def checked(self, caller: Caller | None, name: str, given: Mapping[str, str]) -> tuple[Prompt, dict[str, str]]:
+    def checked(self, caller: Caller | None, name: str, arguments: Mapping[str, str]) -> tuple[Prompt, dict[str, str]]:
         """The prompt, and its arguments without blank ones.
 
         Raises:
             MCPError: as ``check``; or a value is malformed, or missing.
         """
-        prompt = self.check(caller, name, given)
-        values = {key: value.strip() for key, value in given.items() if value.strip()}
-        for one in prompt.taken(self._served(caller)):
-            value = values.get(one.name)
-            if value is None and one.required:
-                raise MCPError(types.INVALID_PARAMS, f"{one.name}: is required: {one.allowed}")
-            if value is not None and not one.form.fullmatch(value):
-                raise MCPError(types.INVALID_PARAMS, f"{one.name}: must be {one.allowed}")
+        prompt = self.check(caller, name, arguments)
+        values = {key: value.strip() for key, value in arguments.items() if value.strip()}
+        for argument in prompt.taken(self._served(caller)):
+            value = values.get(argument.name)
+            if value is None and argument.required:
+                raise MCPError(types.INVALID_PARAMS, f"{argument.name}: is required: {argument.allowed}")
+            if value is not None and not argument.form.fullmatch(value):
+                raise MCPError(types.INVALID_PARAMS, f"{argument.name}: must be {argument.allowed}")
         return prompt, values
 
     def get(self, caller: Caller | None, prompt: Prompt, values: Mapping[str, str]) -> types.GetPromptResult:
@@ -95,21 +95,21 @@ class Prompts:
         )
 
 
-def resolved(name: str, value: str, found: Collection[str]) -> str:
+def resolved(name: str, value: str, matches: Collection[str]) -> str:
     """The id that an argument means.
 
     Args:
-        found: ids that begin with it; for names of procedures, others, too.
+        matches: ids that begin with it; for names of procedures, others, too.
 
     Raises:
         MCPError: there is none, or several.
     """
     if name != "item":
-        if value not in found:
-            more = that_exist(value, found) if found else ", or none that you may use"
+        if value not in matches:
+            more = that_exist(value, matches) if matches else ", or none that you may use"
             raise MCPError(types.INVALID_PARAMS, f"{name}: there is no '{value[:80]}'{more}")
         return value
-    if len(found) != 1:
-        why = "several items begin with" if found else "there is no item"
+    if len(matches) != 1:
+        why = "several items begin with" if matches else "there is no item"
         raise MCPError(types.INVALID_PARAMS, f"{name}: {why} '{value[:80]}'")
-    return next(iter(found))
+    return next(iter(matches))

@@ -75,8 +75,8 @@ class Resources:
         """Entry points: fixed texts, and the documents without an id."""
         check_cursor(params)
         exchange = await self._exchange_of(context)
-        shown = [_described(one) for one in self._endpoint.resources(exchange.caller).values()]
-        shown += [
+        entries = [_described(resource) for resource in self._endpoint.resources(exchange.caller).values()]
+        entries += [
             types.Resource(
                 uri=document_uri(exchange.project, document.path),
                 name=document.name,
@@ -87,7 +87,7 @@ class Resources:
             for document in self._readable(exchange)
             if "{id}" not in document.path
         ]
-        return scoped(types.ListResourcesResult(resources=shown), exchange)
+        return scoped(types.ListResourcesResult(resources=entries), exchange)
 
     async def list_templates(
         self, context: Context, params: types.PaginatedRequestParams | None
@@ -95,7 +95,7 @@ class Resources:
         """The kinds of documents with an id. The project is that of the endpoint."""
         check_cursor(params)
         exchange = await self._exchange_of(context)
-        shown = [
+        templates = [
             types.ResourceTemplate(
                 uri_template=document_uri("{project}", document.path),
                 name=document.name,
@@ -106,7 +106,7 @@ class Resources:
             for document in self._readable(exchange)
             if "{id}" in document.path
         ]
-        return scoped(types.ListResourceTemplatesResult(resource_templates=shown), exchange)
+        return scoped(types.ListResourceTemplatesResult(resource_templates=templates), exchange)
 
     async def read_one(self, context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         exchange = await self._exchange_of(context)
@@ -140,8 +140,8 @@ class Resources:
         toolset, document = self._documents.get(path, ("", None))
         if document is None or not self._permits(exchange, toolset):
             return None
-        found = "" if name is None else document.ids(name)
-        return None if found is None else Place(uri, toolset, document, found)
+        id_ = "" if name is None else document.ids(name)
+        return None if id_ is None else Place(uri, toolset, document, id_)
 
     def thing(self, place: Place) -> Place:
         """The plain document of the thing that a document is about, perhaps the same."""
@@ -159,10 +159,10 @@ class Resources:
         return exchange.caller is None or self._endpoint.reads(exchange.caller, toolset)
 
     def _readable(self, exchange: Exchange) -> list[Document]:
-        return [one for toolset, one in self._documents.values() if self._permits(exchange, toolset)]
+        return [document for toolset, document in self._documents.values() if self._permits(exchange, toolset)]
 
     def _unknown(self, exchange: Exchange, uri: str) -> MCPError:
-        documents = (document_uri(exchange.project, one.path) for one in self._readable(exchange))
+        documents = (document_uri(exchange.project, document.path) for document in self._readable(exchange))
         known = ", ".join((*self._endpoint.resources(exchange.caller), *documents)) or "none"
         message = f"Unknown resource: {uri[:200]}; there are: {known}"
         return MCPError(types.INVALID_PARAMS, message, {"uri": uri})

@@ -79,11 +79,11 @@ class _Server(Server[Any]):
         self._endpoint = endpoint
 
     def get_capabilities(self, *args: Any, **more: Any) -> types.ServerCapabilities:
-        found = super().get_capabilities(*args, **more)
-        for one in (found.tools, found.prompts, found.resources):
-            if one is not None:
-                one.list_changed = one.list_changed and self._endpoint.changes
-        return found
+        capabilities = super().get_capabilities(*args, **more)
+        for capability in (capabilities.tools, capabilities.prompts, capabilities.resources):
+            if capability is not None:
+                capability.list_changed = capability.list_changed and self._endpoint.changes
+        return capabilities
 
 
 def build_server(
@@ -139,10 +139,10 @@ def build_server(
             )
             _check_permission(params.name, endpoint, exchange.caller)
             arguments = decoded(tool, endpoint.input_schemas[params.name], params.arguments or {})
-            found = await _asked(calls, endpoint, tool, call, arguments, params, context)
-            if isinstance(found, dict):
-                return found
-            call = found
+            answer = await _asked(calls, endpoint, tool, call, arguments, params, context)
+            if isinstance(answer, dict):
+                return answer
+            call = answer
         except ToolFailure as failure:
             return _result(calls.refused(tool, failure, transport, call), context)
         async with _progress(context, tool, calls.wait_seconds(tool, arguments), notice):
@@ -198,7 +198,7 @@ def _check_permission(name: str, endpoint: Endpoint, caller: Caller | None) -> N
 
 
 def _unknown(name: str, endpoint: Endpoint, caller: Caller | None) -> MCPError:
-    known = [one for one in endpoint.tools if caller is None or endpoint.access[one].permits(caller)]
+    known = [tool for tool in endpoint.tools if caller is None or endpoint.access[tool].permits(caller)]
     return MCPError(types.INVALID_PARAMS, f"Unknown tool: {name[:200]}{that_exist(name, known)}")
 
 
@@ -229,11 +229,11 @@ async def _asked(
         call = replace(call, can_ask=can_ask, can_defer=client.tasks and tool.deferral is not None)
     if params.request_state is None or context.protocol_version != MODERN:
         return call
-    given = {key: one.model_dump(by_alias=True, mode="json") for key, one in (params.input_responses or {}).items()}
+    answers = {key: one.model_dump(by_alias=True, mode="json") for key, one in (params.input_responses or {}).items()}
     try:
         if calls.rounds is None:
             raise InvalidState
-        answer = await calls.rounds.asking.answer(tool, call, arguments, params.request_state, given)
+        answer = await calls.rounds.asking.answer(tool, call, arguments, params.request_state, answers)
     except InvalidState:
         reason = {"reason": "invalid_request_state"}
         raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", reason) from None

@@ -253,8 +253,8 @@ class Subscription(Stream):
         watch, listeners = Watch(), list[Listener]()
         if places:
             # The position first: what changes after the reads is told then.
-            found = await self._reader.position(self._exchange.project, None)
-            at = Cursor(self._exchange.project, found.epoch, found.position)
+            position = await self._reader.position(self._exchange.project, None)
+            at = Cursor(self._exchange.project, position.epoch, position.position)
             for first in range(0, len(places), _AT_ONCE):
                 some = places[first : first + _AT_ONCE]
                 for place, text in zip(some, await asyncio.gather(*map(self._read, some)), strict=True):
@@ -336,16 +336,16 @@ class Subscription(Stream):
     async def _tell_task(self, id: str) -> None:
         """Tells of a task what was not told yet."""
         try:
-            found = await self._of_task(id, TaskMethods.detailed)
+            task = await self._of_task(id, TaskMethods.detailed)
         except ToolFailure:
             self._due[id] = self._loop.time()
             raise
-        if found is None:
+        if task is None:
             return
-        state = {name: value for name, value in found.items() if name not in _FLEETING}
+        state = {name: value for name, value in task.items() if name not in _FLEETING}
         known, self._tasks[id] = self._tasks[id] or {"status": "working"}, state
         if known["status"] != state["status"] or known.get("inputRequests") != state.get("inputRequests"):
-            await self._send(TaskNotification(params={**found, "_meta": self._meta}))
+            await self._send(TaskNotification(params={**task, "_meta": self._meta}))
             TOLD.inc()
 
     async def _tell(self, event: ServerEvent) -> None:

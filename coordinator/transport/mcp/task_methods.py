@@ -123,14 +123,14 @@ class TaskMethods:
         """Takes answers to questions that the task waits for; others are ignored."""
         self._check_name(context, params.task_id)
         opened = await self._opened(context, params.task_id)
-        asked = {one.key: one for one in _questions(await self._read(opened, NAMES[0]))}
-        for key, given in params.input_responses.items():
-            question = asked.get(key)
+        questions = {question.key: question for question in _questions(await self._read(opened, NAMES[0]))}
+        for key, response in params.input_responses.items():
+            question = questions.get(key)
             if question is None:
                 continue
             once = blake2b(f"{opened.id}\0{key}".encode(), digest_size=16).hexdigest()
             state = msgspec.msgpack.decode(msgspec.msgpack.encode(question.state))
-            answer = filled_in(form_of(question), given, state, once)
+            answer = filled_in(form_of(question), response, state, once)
             if answer is None:
                 raise MCPError(types.INVALID_PARAMS, f"inputResponses: {key[:80]!r} does not fill in the form")
             QUESTIONS.labels(opened.begun.tool.name, answer.action).inc()
@@ -254,25 +254,25 @@ def _check(done: Done) -> None:
 
 
 def _questions(done: Done) -> tuple[Question, ...]:
-    found = done.unfinished
-    if isinstance(found, Question):
-        return (found,)
-    return found.questions if isinstance(found, Pending) else ()
+    unfinished = done.unfinished
+    if isinstance(unfinished, Question):
+        return (unfinished,)
+    return unfinished.questions if isinstance(unfinished, Pending) else ()
 
 
 def _detailed(opened: _Opened, done: Done) -> dict[str, Any]:
     """The task with what belongs to its status."""
-    task, found, questions = opened.task, done.unfinished, _questions(done)
+    task, unfinished, questions = opened.task, done.unfinished, _questions(done)
 
     def shown(status: str, message: str = "") -> dict[str, Any]:
         return task.shown(opened.id, opened.now, status, message)
 
     if questions:
-        requests = {one.key: elicitation(one.message, form_of(one)) for one in questions}
+        requests = {question.key: elicitation(question.message, form_of(question)) for question in questions}
         return {**shown("input_required"), "inputRequests": requests}
-    if isinstance(found, Pending):
-        return shown("working", found.message)
-    if isinstance(found, Stopped):
+    if isinstance(unfinished, Pending):
+        return shown("working", unfinished.message)
+    if isinstance(unfinished, Stopped):
         return shown("cancelled", "its caller has cancelled it")
     if done.code == "INTERNAL_ERROR":
         message = "a defect of the coordinator stopped this call"

@@ -34,11 +34,11 @@ class Watch:
         self.uris: list[str] = []
         """All of them, in the order of the request."""
 
-    def add(self, place: Place, found: bytes) -> None:
+    def add(self, place: Place, data: bytes) -> None:
         """Adds a resource.
 
         Args:
-            found: the thing with its id, as its document shows it; of an item with its ancestors, root first.
+            data: the thing with its id, as its document shows it; of an item with its ancestors, root first.
         """
         self.uris.append(place.uri)
         follows = place.document.follows
@@ -50,26 +50,26 @@ class Watch:
         elif follows == "offer":
             self.offers.append(place.uri)
         elif follows == "root":
-            tree = Tree(place, lineage_of(place, found))
-            for one in tree.lineage:
-                self._by_lineage.setdefault(one, []).append(tree)
+            tree = Tree(place, lineage_of(place, data))
+            for item in tree.lineage:
+                self._by_lineage.setdefault(item, []).append(tree)
             self._by_root.setdefault(tree.lineage[0], []).append(place.uri)
 
     def filters(self, caller: Caller | None) -> Sequence[Filter]:
         """The filters of the listeners that it takes."""
-        found = []
+        paths = []
         if self._by_id:
-            found.append(Filter(ids=frozenset(self._by_id)))
+            paths.append(Filter(ids=frozenset(self._by_id)))
         if self._by_root:
-            found.append(Filter(roots=frozenset(self._by_root)))
+            paths.append(Filter(roots=frozenset(self._by_root)))
         if self._by_toolset:
-            found.append(limited(Filter(), caller, frozenset(self._by_toolset)))
-        return found
+            paths.append(limited(Filter(), caller, frozenset(self._by_toolset)))
+        return paths
 
     def told_by(self, event: Event) -> Iterable[str]:
         """The URIs of the resources that an event may have changed."""
-        for one in event.ids:
-            yield from self._by_id.get(one, ())
+        for id_ in event.ids:
+            yield from self._by_id.get(id_, ())
         if event.root:
             yield from self._by_root.get(event.root, ())
         yield from self._by_toolset.get(event.toolset, ())
@@ -79,11 +79,11 @@ class Watch:
         return self._by_lineage.get(event.id, ()) if event.kind.name == "item.update" else ()
 
 
-def lineage_of(place: Place, found: bytes | None) -> tuple[str, ...]:
+def lineage_of(place: Place, data: bytes | None) -> tuple[str, ...]:
     """An item and those above it, root first, as in the stream.
 
     Args:
-        found: the item, as its document shows it; None: there is none any more.
+        data: the item, as its document shows it; None: there is none any more.
     """
-    item: dict[str, Any] = msgspec.json.decode(found or b"{}")
-    return tuple(one.replace("-", "") for one in (*(above["id"] for above in item.get("ancestors", ())), place.id))
+    item: dict[str, Any] = msgspec.json.decode(data or b"{}")
+    return tuple(id_.replace("-", "") for id_ in (*(above["id"] for above in item.get("ancestors", ())), place.id))

@@ -76,7 +76,7 @@ class Asking:
         Raises:
             ToolFailure: the store does not answer.
         """
-        asked = _Asked(
+        sealed = _Asked(
             *self._bound(tool, call, arguments),
             until=await self._seals.now() + TTL_MS,
             once=secrets.token_hex(16),
@@ -86,16 +86,16 @@ class Asking:
             state=msgspec.Raw(_encode(question.state)),
         )
         QUESTIONS.labels(tool.name, "asked").inc()
-        return await self._result(asked)
+        return await self._result(sealed)
 
     async def answer(
-        self, tool: Tool, call: Call, arguments: Any, state: str, given: Mapping[str, Any] | None
+        self, tool: Tool, call: Call, arguments: Any, state: str, replies: Mapping[str, Any] | None
     ) -> Answer | dict[str, Any]:
         """The answer that came with a repeated call; or the result that asks again, because the form is not filled in.
 
         Args:
             state: the call's ``requestState``.
-            given: its ``inputResponses``.
+            replies: its ``inputResponses``.
 
         Raises:
             InvalidState: the state is not one for this call.
@@ -103,26 +103,26 @@ class Asking:
         """
         if call.caller is not None:
             attribute_call(arguments, call.caller)
-        asked = await self._opened(tool, call, arguments, state)
-        answer = filled_in(asked.form, (given or {}).get(asked.key), msgspec.msgpack.decode(asked.state), asked.once)
+        seal = await self._opened(tool, call, arguments, state)
+        answer = filled_in(seal.form, (replies or {}).get(seal.key), msgspec.msgpack.decode(seal.state), seal.once)
         QUESTIONS.labels(tool.name, "repeated" if answer is None else answer.action).inc()
-        return await self._result(asked) if answer is None else answer
+        return await self._result(seal) if answer is None else answer
 
     async def _opened(self, tool: Tool, call: Call, arguments: Any, state: str) -> _Asked:
         packed = await self._seals.open(_PURPOSE, state, call.project)
         problem = "seal"
         try:
-            asked = _decode(packed) if packed is not None else None
+            sealed = _decode(packed) if packed is not None else None
         except msgspec.MsgspecError:
-            asked = None  # of a release that seals something else
-        if asked is not None:
-            bound = asked.audience, asked.project, asked.caller, asked.tool, asked.arguments
+            sealed = None  # of a release that seals something else
+        if sealed is not None:
+            bound = sealed.audience, sealed.project, sealed.caller, sealed.tool, sealed.arguments
             if bound != self._bound(tool, call, arguments):
                 problem = "asked of another caller, or for another call"
-            elif await self._seals.now() >= asked.until:
+            elif await self._seals.now() >= sealed.until:
                 problem = "expired"
             elif call.can_ask:
-                return asked
+                return sealed
             else:
                 problem = "the caller may not answer any more"
         QUESTIONS.labels(tool.name, "refused").inc()
@@ -135,11 +135,11 @@ class Asking:
         fingerprint = blake2b(msgspec.json.encode(arguments), digest_size=16).hexdigest()
         return self._seals.audience, call.project, caller, tool.name, fingerprint
 
-    async def _result(self, asked: _Asked) -> dict[str, Any]:
+    async def _result(self, sealed: _Asked) -> dict[str, Any]:
         return {
             "resultType": "input_required",
-            "inputRequests": {asked.key: elicitation(asked.message, asked.form)},
-            "requestState": await self._seals.seal(_PURPOSE, _encode(asked), asked.project),
+            "inputRequests": {sealed.key: elicitation(sealed.message, sealed.form)},
+            "requestState": await self._seals.seal(_PURPOSE, _encode(sealed), sealed.project),
         }
 
 
@@ -154,16 +154,16 @@ def elicitation(message: str, form: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": "elicitation/create", "params": params}
 
 
-def filled_in(form: Mapping[str, Any], given: Any, state: Any, once: str) -> Answer | None:
+def filled_in(form: Mapping[str, Any], response: Any, state: Any, once: str) -> Answer | None:
     """The answer in an entry of ``inputResponses``; None: there is none, or the form is not filled in.
 
     Args:
         state, once: of the answer.
     """
-    if not writable(given):
+    if not writable(response):
         return None
     try:
-        answer = msgspec.convert(given, _Given)
+        answer = msgspec.convert(response, _Given)
     except msgspec.ValidationError:
         return None
     content = answer.content or {}

@@ -45,7 +45,7 @@ class Task(msgspec.Struct, array_like=True, frozen=True):
         Args:
             poll: when to ask again, in ms; 0: as its age suggests.
         """
-        found: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "taskId": id,
             "status": status,
             "createdAt": iso(self.created),
@@ -53,7 +53,7 @@ class Task(msgspec.Struct, array_like=True, frozen=True):
             "ttlMs": self.ttl_ms,
             "pollIntervalMs": poll or poll_ms(now - self.created),
         }
-        return {**found, "statusMessage": message} if message else found
+        return {**facts, "statusMessage": message} if message else facts
 
 
 _encode = msgspec.msgpack.Encoder().encode

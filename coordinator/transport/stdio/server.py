@@ -205,9 +205,9 @@ def _refusal(line: str) -> types.JSONRPCError | None:
     try:
         types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         problem = message_problem(message, request_id) or "the line must be one JSON-RPC message"
-        return _error(INVALID_REQUEST, found["msg"] if found["type"] == "json_invalid" else problem, request_id)
+        return _error(INVALID_REQUEST, first["msg"] if first["type"] == "json_invalid" else problem, request_id)
     return None
 
 
