@@ -68,11 +68,10 @@ from benchmarks.support import (
 )
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.agents.presence import Claimant
-from coordinator.toolsets.items.store.agents.take import TakeStore
+from coordinator.toolsets.items.store.agents.take import Report, TakeStore, ends_of
 
 TAG = "loop"
 _TAGGED = Selector(tags=[TAG])
@@ -229,18 +228,18 @@ async def _take_together(url: str, agents: int) -> int:
     store = Store(url)
     await store.open()
     work = TakeStore(store, Settings(), SchemaSource())
-    kind = '{"kind":"subagent"}'
+    author = '{"kind":"subagent"}', ""
 
     async def agent(name: str) -> int:
-        finished = None
+        report = None
         for done in range(10**9):
-            request = IdempotencyKey(uuid4().hex, "0" * 16)
-            taken = await work.take_next("default", request, Claimant(name), 900_000, _TAGGED, (kind, ""), finished)
-            if finished and (not taken.completion or taken.completion.reason):
-                raise Failed(f"{TOGETHER}: a completion was refused: {taken.completion}")
+            taken = await work.begin("default", Claimant(name), 900_000, _TAGGED, author, 0, report=report)
+            if report and (not taken.reported or taken.reported.outcome != "done"):
+                raise Failed(f"{TOGETHER}: a report was refused: {taken.reported}")
             if not taken.claim or taken.claim.outcome != "success":
                 return done
-            finished = (taken.claim.item, "complete", name, kind, "", "", taken.claim.fence)
+            said = "", "", False, ""
+            report = Report(name, taken.claim.item, 0, 0, ends_of(name), author, "done", said, False)
         return 0
 
     counts = await asyncio.gather(*(agent(f"agent-{n}") for n in range(agents)))

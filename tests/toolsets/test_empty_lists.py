@@ -24,7 +24,7 @@ from tests.items.client import Client, fresh_id
 from tests.navigator import test_visits
 from tests.sessions import test_moves, test_trace, test_validation
 from tests.support.contracts import toolsets
-from tests.worker import test_loop
+from tests.worker import test_end_and_next, test_loop
 
 ANYBODY = {"id": "agent-1", "kind": "subagent"}
 BESIDE: dict[str, Any] = {
@@ -69,6 +69,10 @@ SHOWN: dict[str, Callable[..., Any]] = {
     "create_work_tree root.resources": test_resources.test_schemas_and_traits_say_what_items_demand_that_do_not_say_so,
     "claim_item capabilities": test_agents.test_capabilities_are_kept,
     "work_next capabilities": test_loop.test_no_capabilities_are_others_than_none_named,
+    **dict.fromkeys(
+        (f"{tool} next.capabilities" for tool in ("work_done", "work_failed", "work_ask")),
+        test_end_and_next.test_capabilities_are_none_if_the_list_is_empty,
+    ),
     "work_done result": test_loop.test_an_empty_list_is_a_result,
     "manage_notes ids": test_an_empty_list_deletes_no_note,
     "next_activity step_manifest": test_validation.test_step_manifests_by_example,

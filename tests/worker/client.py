@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from coordinator.errors import ToolFailure
 from coordinator.identity.verifiers.noop import trust_self_reported
 from coordinator.settings import Settings
-from coordinator.store import Store
+from coordinator.store import Store, keys
 from coordinator.toolsets.actor import ActorResolver
+from coordinator.toolsets.items.store.agents.take import waiting_key
 from coordinator.toolsets.worker.tools import toolset as worker_toolset
 from tests.items.client import Client, Json, actor
+from tests.support.wait import wait_until
+
+LONG_MS = 60_000
 
 
 class Agent:
@@ -89,4 +94,21 @@ class Tools(Client):
         return {note["key"]: note["body"] for note in listed["notes"]}
 
 
-__all__ = ["Agent", "Tools", "actor"]
+async def parked(agent: Agent, tool: str = "work_next", **arguments: Any) -> asyncio.Task[Json]:
+    """Begins a call that waits, and returns when the store knows of it."""
+    tools = agent.tools
+    if tool == "work_next":
+        arguments = {"waitMs": LONG_MS, **arguments}
+    call = asyncio.create_task(agent(tool, **arguments))
+    process = tools.claiming.parking.process.encode()
+
+    async def waits() -> bool:
+        assert not call.done(), call
+        name = keys.waiter.key(tools.project, waiting_key(agent.name).key)
+        return process in (await tools.store.command("HGET", name, "p") or b"")
+
+    await wait_until(waits, what=f"{agent.name} to wait")
+    return call
+
+
+__all__ = ["LONG_MS", "Agent", "Tools", "actor", "parked"]

@@ -31,6 +31,8 @@ MODES: list[Any] = ["legacy", "auto"]
 TOOLS = [tool.name for tool in toolsets()["worker"].tools]
 BUDGET = 500
 """Tokens that a finished item costs an agent besides the item's own text; a token is four bytes here."""
+ONE_CALL = 900
+"""Bytes of request and answer, the same way, where the end of an item comes with the request for the next."""
 
 
 @pytest.fixture
@@ -123,6 +125,10 @@ async def test_a_token_names_the_agent_and_its_slots(store: Store, project: str,
             # The identity may report on an item of its slot.
             assert (await said(first, "work_done", itemId=items[1]))["role"] == "terminal"
             assert (await said(first, "work_note", key="k", body="b"))["itemId"] == items[0]
+            assert (await said(second, "work_next"))["item"]["id"] == items[2]
+            # What it takes with that is its own.
+            ended = await said(first, "work_failed", itemId=items[2], reason="r", handBack=True, next={"waitMs": 0})
+            assert (ended["itemId"], ended["next"]["item"]["id"]) == (items[2], items[0])
         async with of("i") as agent:
             assert (await said(agent, "work_next"))["item"]["id"] == items[2]
         for name, agent_name, code in (
@@ -167,6 +173,46 @@ async def test_a_finished_item_costs_few_tokens(front: Front, store: Store, proj
     own = 4000 + 400 + 800
     assert calls == 3
     assert (spent - own) / 4 <= BUDGET / 2, "half of what is allowed, so that there is room"
+
+
+async def test_a_finished_item_is_one_short_call(front: Front, store: Store, project: str) -> None:
+    """Counted as bodies of HTTP, with all of the protocol's own."""
+    tools = Tools(store, project)
+    item, _ = await tools.add("Build it"), await tools.add("Test it", description="d" * 4000)
+    call = {"name": "work_done", "arguments": {"itemId": item, "result": "r" * 800, "next": {"waitMs": 0}}}
+    headers = {
+        "Fleet-Agent": "claude-1", "accept": "application/json, text/event-stream", "content-type": "application/json"
+    }  # fmt: skip
+
+    async def send(params: Any) -> tuple[str, httpx2.Response]:
+        body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+        return body, await front.http.post(f"/p/{project}/mcp/worker", content=body, headers=headers)
+
+    await send({"name": "work_next", "arguments": {"waitMs": 0}})
+    body, answer = await send(call)
+    got = answer.json()["result"]
+    assert got["structuredContent"]["next"]["item"]["title"] == "Test it"
+    assert front.app.fast_path.hits == 1, "of the second call; the first one has made the host known"
+    # The item's text comes twice, as text and as structured content.
+    own = 800 + 2 * 4000
+    assert len(body) + len(answer.content) - own <= ONE_CALL
+    (block,) = got["content"]
+    assert len(json.dumps(call)) + len(block["text"]) - 800 - 4000 <= ONE_CALL / 2
+
+
+async def test_null_means_what_leaving_an_argument_out_means(front: Front, store: Store, project: str) -> None:
+    tools = Tools(store, project)
+    first, second = await tools.add_many(2)
+    async with client(front, project, fleet_agent="a") as agent:
+        await said(agent, "work_next")
+        nothing = dict.fromkeys(("inputTokens", "model"))
+        assert (await said(agent, "work_note", key="k", body="b", usage=nothing))["itemId"] == first
+        ended = await said(agent, "work_done", usage=None, next={"tags": None, "waitMs": None, "capabilities": None})
+        assert (ended["itemId"], ended["next"]["item"]["id"]) == (first, second)
+        assert "next" not in await said(agent, "work_done", itemId=second, next=None, usage=None)
+        assert (await said(agent, "work_done", next={"offset": 1}))["error"]["message"] == (
+            "next.offset: no such field; allowed here: tags, type, parentId, capabilities, waitMs, ttlSeconds"
+        )
 
 
 async def test_the_list_is_short(front: Front, project: str) -> None:

@@ -125,7 +125,9 @@ async def test_a_command_works_on_the_item_of_the_runner_and_on_no_other(guarded
     assert (await guarded.ask(token, "query_items", operation="get", id=item))["description"] == "d"
     assert (await guarded.ask(token, "query_notes", operation="list", itemId=item))["total"] == 1
     assert (await guarded.ask(token, "get_context", itemId=item))["claimDetail"]["claimedBy"] == "run/1"
-    assert (await guarded.ask(token, "work_ask", question="q?"))["role"] == "blocked"
+    # It ends the claim, and so takes no other item; the call does not wait for one.
+    asked = await guarded.ask(token, "work_ask", question="q?", next={"waitMs": 30_000})
+    assert (asked["role"], asked["next"]["outcome"]) == ("blocked", "stop")
     assert (await guarded.ask(token, "work_ask", question="q?"))["repeated"]
     assert (await guarded.ask(token, "work_next", waitMs=30_000))["outcome"] == "stop"
     assert (await guarded.ask(token, "query_items", operation="get", id=item))["error"]["code"] == "permission_denied"

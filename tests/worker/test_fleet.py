@@ -22,6 +22,9 @@ pytestmark = pytest.mark.anyio
 
 AGENTS = 6
 LAYERS, WIDTH = 5, 6
+Asked = tuple[str, dict[str, Any]]
+"""A tool and its arguments."""
+TAKE: Asked = ("work_next", {"waitMs": 1500})
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,7 @@ def graph(http: Http) -> list[str]:
 
 async def work(port: int, name: str, stop: asyncio.Event, done: list[str]) -> None:
     """An agent that only knows: after a lost answer, repeat the call."""
-    headers = {"Fleet-Agent": name}
+    headers, call = {"Fleet-Agent": name}, [TAKE]
     while not stop.is_set():
         with contextlib.suppress(Exception):
             async with (
@@ -57,23 +60,24 @@ async def work(port: int, name: str, stop: asyncio.Event, done: list[str]) -> No
                     read_timeout_seconds=30,
                 ) as client,
             ):
-                await loop(client, stop, done)
+                await loop(client, call, stop, done)
 
 
-async def loop(client: Client, stop: asyncio.Event, done: list[str]) -> None:
+async def loop(client: Client, call: list[Asked], stop: asyncio.Event, done: list[str]) -> None:
+    """Makes the call that is to be made, and what follows; each item is ended by the call that takes the next one."""
     while not stop.is_set():
-        got: Any = (await client.call_tool("work_next", {"waitMs": 1500})).structured_content
-        if got.get("outcome") != "item":
-            continue
-        item = got["item"]["id"]
-        results = [one["result"] for one in got.get("results", ())]
-        await client.call_tool("work_note", {"key": "progress", "body": "begun"})
-        ended: Any = (
-            await client.call_tool("work_done", {"result": {"of": len(results)}, "itemId": item})
-        ).structured_content
-        assert ended.get("role") == "terminal", ended
-        if not ended.get("repeated"):
-            done.append(item)
+        tool, arguments = call[0]
+        answer: Any = (await client.call_tool(tool, arguments)).structured_content
+        if tool == "work_done":
+            assert answer.get("role") == "terminal", answer
+            done.append(answer["itemId"])
+            answer = answer["next"]
+        call[0] = TAKE
+        if answer.get("outcome") == "item":
+            results = [one["result"] for one in answer.get("results", ())]
+            item = {"itemId": answer["item"]["id"], "result": {"of": len(results)}}
+            call[0] = "work_done", {**item, "next": {"waitMs": 1500}}
+            await client.call_tool("work_note", {"key": "progress", "body": "begun"})
 
 
 async def test_a_graph_is_worked_off_although_front_ends_are_killed(fleet: RunningFleet) -> None:
@@ -109,4 +113,4 @@ async def test_a_graph_is_worked_off_although_front_ends_are_killed(fleet: Runni
             history = http.call("query_items", operation="get", id=item)["transitions"]
             assert Counter(one["trigger"] for one in history)["complete"] == 1, history
             assert "attempts" not in http.call("query_items", operation="get", id=item)
-    assert max(Counter(done).values()) == 1
+    assert sorted(done) == sorted(items), "each end was answered, by whatever process"

@@ -1,4 +1,5 @@
-"""Repeated calls beside a plain model: two agents, three items, any interleaving of calls, repetitions and time."""
+"""Repeated calls beside a plain model: two agents, three items, any interleaving of calls (also of ends that take the
+next item), repetitions and time."""
 
 from __future__ import annotations
 
@@ -40,8 +41,9 @@ class Model:
     items: list[Item]
     ended: dict[tuple[str, str], str] = field(default_factory=dict)
     """How an agent has ended its work on an item."""
-    last: dict[str, str] = field(default_factory=dict)
-    """The item whose work an agent has ended last, until it claims another one."""
+    last: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The item whose work an agent has ended last, until it claims another one by a call of its own; and how, if a call
+    has done so that has also taken the next item, and has named none."""
 
     def of(self, agent: str) -> Item | None:
         return next((item for item in self.items if item.holder == agent), None)
@@ -58,33 +60,53 @@ class Model:
             item.role = "work"
         item.changes += 1  # the start
 
-    def next(self, agent: str) -> Json:
+    def next(self, agent: str, other_than: str = "", keeps: bool = False) -> Json:
         held = self.of(agent)
         if held is not None and held.live:
             return {"outcome": "item", "item": held.id, "held": True}
-        self.last.pop(agent, None)
-        offered = [item for item in self.items if item.role in ("queue", "work") and not item.live]
+        if not keeps:
+            self.last.pop(agent, None)
+        ready = [item for item in self.items if item.role in ("queue", "work") and not item.live]
+        offered = [item for item in ready if item.id != other_than]
         if not offered:
             return {"outcome": "none"}
         self.ended.pop((agent, offered[0].id), None)
         self.claim(agent, offered[0])
         return {"outcome": "item", "item": offered[0].id}
 
-    def report(self, agent: str, kind: str, named: str) -> Json:
-        held = self.of(agent)
-        target = named or (held.id if held else self.last.get(agent, ""))
+    def meant(self, agent: str, call: str) -> str:
+        """The item of a report that names none; ``call``: how it ends the work, if it takes the next item."""
+        held, (ended, before) = self.of(agent), self.last.get(agent, ("", ""))
+        if call and call == before:
+            return ended
+        return held.id if held else "" if before else ended
+
+    def report(self, agent: str, kind: str, named: str, then: bool) -> Json:
+        call = kind if then and not named else ""
+        target = named or self.meant(agent, call)
         if not target:
             return {"refused": "not_claim_holder"}
         item = self.by_id(target)
-        if item.holder != agent:
-            before = self.ended.get((agent, target))
-            if before is None or before != kind:
-                return {"refused": "not_claim_holder"}
-            return {"item": target, "repeated": True}
+        found: Json = {"item": target}
+        if item.holder == agent:
+            self.take(agent, kind, item)
+            if kind != "note" and not then:
+                self.last[agent] = target, ""
+        elif self.ended.get((agent, target)) == kind:
+            found["repeated"] = True
+        else:
+            return {"refused": "not_claim_holder"}
+        if call:
+            self.last[agent] = target, call
+        if then:
+            found["next"] = self.next(agent, target, keeps=bool(call))
+        return found
+
+    def take(self, agent: str, kind: str, item: Item) -> None:
         if kind == "note" or (not item.live and KINDS[kind]):
             item.live = True
         if kind == "note":
-            return {"item": target}
+            return
         if kind == "failed" and item.live:
             item.attempts += 1
         if KINDS[kind]:
@@ -92,8 +114,7 @@ class Model:
             item.changes += 1
         item.questions += kind == "ask"
         item.holder, item.live = "", False
-        self.ended[agent, target], self.last[agent] = kind, target
-        return {"item": target}
+        self.ended[agent, item.id] = kind
 
     def lapse(self, item: Item) -> None:
         item.live = False
@@ -124,6 +145,7 @@ class Walk:
             again = await self.once(agent, tool, **given)
             assert again.get("item") == found.get("item")
             assert again.get("refused") == found.get("refused")
+            assert again.get("next", {}).get("item") == found.get("next", {}).get("item")
             assert await self.effects() == before or tool == "work_note"
             ends = tool not in ("work_next", "work_note") and "refused" not in found
             assert again.get("repeated", False) == (ends or found.get("repeated", False))
@@ -136,9 +158,13 @@ class Walk:
             got = await front.worker(agent)(tool, **given)
         except ToolFailure as failure:
             return {"refused": failure.code}
+        return self.seen_of(got)
+
+    def seen_of(self, got: Json) -> Json:
+        """What an answer says that is compared."""
         found = {name: got[name] for name in ("outcome", "held", "repeated") if name in got}
         item = got.get("itemId") or got.get("item", {}).get("id")
-        return found | ({"item": item} if item else {})
+        return found | ({"item": item} if item else {}) | ({"next": self.seen_of(got["next"])} if "next" in got else {})
 
     async def effects(self) -> list[Any]:
         return [[item.role, item.attempts, item.questions, item.changes] for item in await self.stored()]
@@ -179,11 +205,16 @@ class Walk:
         kind = self.chance.choice(("note", "done", "failed", "handed_back", "ask"))
         named = self.chance.choice(["", "", *(item.id for item in self.model.items)])
         tool, given = CALLS[kind]
+        then = kind != "note" and self.chance.random() < 0.5
         if named:
             given = {**given, "itemId": named}
-        expected = self.model.report(agent, kind, named)
-        assert await self.call(agent, tool, **given) == expected, (agent, kind, named)
+        if then:
+            given = {**given, "next": {"waitMs": 0}}
+        expected = self.model.report(agent, kind, named, then)
+        assert await self.call(agent, tool, **given) == expected, (agent, kind, named, then)
         self.seen.add(f"{kind} {'refused' if 'refused' in expected else 'taken'}")
+        if "next" in expected:
+            self.seen.add(f"then {expected['next']['outcome']}{' again' if 'repeated' in expected else ''}")
 
     async def lapse(self, _agent: str) -> None:
         live = [item for item in self.model.items if item.live]
@@ -221,3 +252,4 @@ async def test_repetitions_change_nothing(pair: tuple[Tools, Tools], seed: int) 
     for _ in range(STEPS):
         await walk.step()
     assert {"held", "item", "none", "done taken", "done refused", "ask taken", "work_failed again"} <= walk.seen
+    assert {"then item", "then none", "then item again"} <= walk.seen

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store import keys
 from coordinator.toolsets.items.store.agents.drains import begin_drain
-from coordinator.toolsets.items.store.agents.take import waiting_key
 from coordinator.toolsets.tool import Delivery
-from tests.items.client import Json
 from tests.items.moments import server_time
 from tests.support.wait import wait_until
-from tests.worker.client import Agent, Tools
+from tests.worker.client import LONG_MS, Agent, Tools, parked
 
 pytestmark = pytest.mark.anyio
-
-LONG_MS = 60_000
-
-
-async def parked(agent: Agent, **arguments: Any) -> asyncio.Task[Json]:
-    """Begins a call that waits, and returns when the store knows of it."""
-    tools = agent.tools
-    call = asyncio.create_task(agent.next(waitMs=LONG_MS, **arguments))
-    process = tools.claiming.parking.process.encode()
-
-    async def waits() -> bool:
-        assert not call.done(), call
-        name = keys.waiter.key(tools.project, waiting_key(agent.name).key)
-        return process in (await tools.store.command("HGET", name, "p") or b"")
-
-    await wait_until(waits, what=f"{agent.name} to wait")
-    return call
 
 
 async def test_whoever_has_waited_longest_gets_the_item_started(pair: tuple[Tools, Tools]) -> None:

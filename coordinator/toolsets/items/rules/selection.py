@@ -50,6 +50,8 @@ class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
     changed_to: int = 0
     assignee: str = ""
     ancestor: str = ""
+    other_than: str = ""
+    """An item that is left out."""
     order: str = "priority"
     capabilities: str = ""
     """Of the agent, in order, separated by commas."""

@@ -14,7 +14,15 @@ EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
             "usage": {"inputTokens": 52_000, "outputTokens": 3_100, "costMicroUsd": 180_000, "model": "opus"},
         },
     ),
-    "work_done": ({"result": {"branch": "login-flow", "tests": 14}, "summary": "Login flow with its tests."}, {}),
+    "work_done": (
+        {
+            "itemId": "3f2a9c41-7d0e-4b6a-9c1d-2e5f80a1b3c4",
+            "result": {"branch": "login-flow", "tests": 14},
+            "summary": "Login flow with its tests.",
+            "next": {},
+        },
+        {},
+    ),
     "work_failed": (
         {"reason": "The schema of the migration is missing from the repository."},
         {"reason": "I am told to stop.", "handBack": True},

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import asdict
 
+from coordinator.toolsets.canonical import meant
 from coordinator.toolsets.doc import doc
 from coordinator.toolsets.items.contract.claims import MAX_WAIT_MS, HeldBack
 from coordinator.toolsets.items.contract.included import NotesLeft, NotesTotal, ResultsLeft, ResultsTotal
 from coordinator.toolsets.items.field_types import base
-from coordinator.toolsets.items.field_types.usage import Usage
 
 WAIT_MS = 45_000
 TTL_SECONDS = 900
@@ -20,21 +22,34 @@ _VALUES = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
 
 OwnItem = Annotated[str | None, doc("If you hold several by slots: which one.")]
 
-_Count = Annotated[int, Meta(ge=0)]
+_Count = Annotated[int, Meta(ge=0)] | UnsetType
+T = TypeVar("T")
 
 
-class WorkUsage(Usage, kw_only=True):
-    """The same in few words: each tool has it, and every model reads the list."""
+class _InFewWords(base.Arguments, kw_only=True):
+    """Arguments of another struct, in several tools. Every model reads the list, so it does not describe them
+    again, and does not say that null and the default mean the same as leaving one out."""
 
-    input_tokens: _Count = 0
-    output_tokens: _Count = 0
-    cached_tokens: _Count = 0
-    cost_micro_usd: _Count = 0
-    wall_ms: _Count = 0
-    model: str | None = None
+    def whole(self, struct: Callable[..., T]) -> T:
+        """The same as the other struct."""
+        return struct(**{name: value for name, value in asdict(self).items() if value is not UNSET})
 
 
-Used = Annotated[WorkUsage | None, doc("Used since your last report; cachedTokens are part of inputTokens.")]
+class WorkUsage(_InFewWords, kw_only=True):
+    """``Usage``."""
+
+    input_tokens: _Count = UNSET
+    output_tokens: _Count = UNSET
+    cached_tokens: _Count = UNSET
+    cost_micro_usd: _Count = UNSET
+    wall_ms: _Count = UNSET
+    model: str | UnsetType = UNSET
+
+
+Used = Annotated[
+    WorkUsage | UnsetType, doc("Used since your last report; cachedTokens are part of inputTokens.", extra=meant({}))
+]
+UsedAtLast = Annotated[WorkUsage | UnsetType, doc("As in work_note.", extra=meant({}))]
 
 
 class WorkNext(base.Arguments, kw_only=True):
@@ -65,6 +80,20 @@ class WorkNext(base.Arguments, kw_only=True):
     ] = None
 
 
+class NextItem(_InFewWords, kw_only=True):
+    """``WorkNext``."""
+
+    tags: str | UnsetType = UNSET
+    type: str | UnsetType = UNSET
+    parent_id: str | UnsetType = UNSET
+    capabilities: list[str] | UnsetType = UNSET
+    wait_ms: Annotated[int, Meta(ge=0, le=MAX_WAIT_MS)] = WAIT_MS
+    ttl_seconds: Annotated[int, Meta(ge=1, le=86_400)] | UnsetType = UNSET
+
+
+Then = Annotated[NextItem | UnsetType, doc("Then take an item, as work_next does; give itemId, too.")]
+
+
 class WorkNote(base.Arguments, kw_only=True):
     """What others need to know."""
 
@@ -77,7 +106,7 @@ class WorkNote(base.Arguments, kw_only=True):
     ]
     body: Annotated[str, doc("Its text, at most 500,000 bytes.")]
     item_id: OwnItem = None
-    usage: Used = None
+    usage: Used = UNSET
 
 
 class WorkDone(base.Arguments, kw_only=True):
@@ -92,7 +121,8 @@ class WorkDone(base.Arguments, kw_only=True):
     ] = None
     summary: Annotated[str | None, doc("A sentence for the history.", published={"maxLength": 2000})] = None
     item_id: OwnItem = None
-    usage: Used = None
+    usage: UsedAtLast = UNSET
+    next: Then = UNSET
 
 
 class WorkFailed(base.Arguments, kw_only=True):
@@ -103,7 +133,8 @@ class WorkFailed(base.Arguments, kw_only=True):
     ]
     hand_back: Annotated[bool, doc("True: nothing is wrong with the item, you only stop. Not counted.")] = False
     item_id: OwnItem = None
-    usage: Used = None
+    usage: UsedAtLast = UNSET
+    next: Then = UNSET
 
 
 class WorkAsk(base.Arguments, kw_only=True):
@@ -111,7 +142,8 @@ class WorkAsk(base.Arguments, kw_only=True):
 
     question: Annotated[str, doc("With all that is needed to answer it.", published={"minLength": 1})]
     item_id: OwnItem = None
-    usage: Used = None
+    usage: UsedAtLast = UNSET
+    next: Then = UNSET
 
 
 Size = Annotated[base.Count, doc("Bytes of the whole, if only its beginning is here.")]
@@ -242,3 +274,4 @@ class WorkEnded(base.Result, kw_only=True):
     note: Annotated[base.NoteKey, doc("Under which note the question, or the reason, is kept.")] | UnsetType = UNSET
     repeated: Annotated[bool, doc("True: it was reported before; this call has changed nothing.")] | UnsetType = UNSET
     usage: _UsageTold | UnsetType = UNSET
+    next: Annotated[WorkNextResult, doc("With next: as work_next answers.")] | UnsetType = UNSET

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from coordinator.prompts import instructions
 from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.rules.ids import to_inner
@@ -12,7 +14,7 @@ from coordinator.toolsets.tool import RESULT_CHARS, Criticality, Services, Tool,
 from coordinator.toolsets.worker.contract import work
 from coordinator.toolsets.worker.contract.examples import EXAMPLES
 from coordinator.toolsets.worker.tools.next import Next
-from coordinator.toolsets.worker.tools.reports import Reports
+from coordinator.toolsets.worker.tools.reports import Reports, wait_ms, waits
 
 INSTRUCTIONS = instructions("worker")
 _NEXT = (
@@ -30,7 +32,7 @@ _DONE = (
 _FAILED = "Give your item back, so that another agent can try. Counts as a failed attempt, unless handBack."
 _ASK = (
     "Ask what you cannot decide. Your item is blocked until somebody answers, and no longer yours; the answer comes "
-    "with it to whoever takes it then. Call work_next for another one."
+    "with it to whoever takes it then."
 )
 
 
@@ -44,13 +46,12 @@ def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolse
     """The worker toolset over one process's services; ``claiming``: shared with its items toolset."""
     shared = claiming or claim_services(services)
     store = TakeStore(services.store, services.settings, shared.schemas)
-    taking, reporting, steady = Next(store, shared, services), Reports(store, services), shared.schemas.steady
-    reports = (
-        ("work_note", _NOTE, work.WorkNote, work.WorkNoteResult, reporting.work_note),
-        ("work_done", _DONE, work.WorkDone, work.WorkEnded, reporting.work_done),
-        ("work_failed", _FAILED, work.WorkFailed, work.WorkEnded, reporting.work_failed),
-        ("work_ask", _ASK, work.WorkAsk, work.WorkEnded, reporting.work_ask),
-    )
+    taking, steady = Next(store, shared, services), shared.schemas.steady
+    reporting = Reports(store, services, taking)
+    # They also keep the claim, or end it: without them, work is lost and done again.
+    report = partial(Tool, idempotent=True, criticality=Criticality.CRITICAL)
+    ends = partial(report, waits=waits, wait_ms=wait_ms, parks=True, result_chars=RESULT_CHARS)
+    ended = (work.WorkEnded,)
     tools = (
         Tool(
             "work_next",
@@ -64,20 +65,17 @@ def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolse
             for_claims=lambda claim, args: True,  # the store decides by the fence
             result_chars=RESULT_CHARS,
         ),
-        *(
-            # They also keep the claim, or end it: without them, work is lost and done again.
-            Tool(
-                name,
-                text,
-                arguments,
-                (result,),
-                steady(handler),
-                idempotent=True,
-                # What becomes of the item is for whoever holds the claim, and has made the token, to say.
-                for_claims=_of_its_item if arguments in (work.WorkNote, work.WorkAsk) else None,
-                criticality=Criticality.CRITICAL,
-            )
-            for name, text, arguments, result, handler in reports
+        report(
+            "work_note",
+            _NOTE,
+            work.WorkNote,
+            (work.WorkNoteResult,),
+            steady(reporting.work_note),
+            for_claims=_of_its_item,
         ),
+        # What becomes of the item otherwise is for whoever holds the claim, and has made a token for it, to say.
+        ends("work_done", _DONE, work.WorkDone, ended, steady(reporting.work_done)),
+        ends("work_failed", _FAILED, work.WorkFailed, ended, steady(reporting.work_failed)),
+        ends("work_ask", _ASK, work.WorkAsk, ended, steady(reporting.work_ask), for_claims=_of_its_item),
     )
     return Toolset("worker", "Work", INSTRUCTIONS, tools, part_of="items", examples=EXAMPLES)

@@ -1,11 +1,14 @@
-"""work_next: the item that an agent holds, else the best one, claimed and started."""
+"""work_next, also with the end of an item: the item that an agent holds, else the best one, claimed and started."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
 
 from msgspec import UNSET
 
+from coordinator.store.idempotency import NO_KEY, IdempotencyKey
 from coordinator.toolsets.actor import attribution
 from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.contract.claims import Selector
@@ -16,7 +19,16 @@ from coordinator.toolsets.items.rules.transitions import Advanced
 from coordinator.toolsets.items.rules.usage.budgets import why_exhausted
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store.agents.presence import Claimant, claimant
-from coordinator.toolsets.items.store.agents.take import PLACED, HeldItem, Taken, TakeStore, waiting_key
+from coordinator.toolsets.items.store.agents.take import (
+    PLACED,
+    TAKEN,
+    HeldItem,
+    Report,
+    Reported,
+    Taken,
+    TakeStore,
+    waiting_key,
+)
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply
 from coordinator.toolsets.items.tools import ClaimServices
 from coordinator.toolsets.items.tools.included import rendered
@@ -32,6 +44,27 @@ from coordinator.toolsets.worker.tools.shown import add_parts, needed_notes
 _INCLUDED = "inr"
 
 
+@dataclass(slots=True)
+class Ending:
+    """The end of an item with which the next one is asked for: one step of the store."""
+
+    report: Report
+    request: IdempotencyKey
+    """As ``TakeStore.begin`` takes it."""
+    instead: Callable[[Report, Reported], Report]
+    """What to report in place of a report that was not taken. Raises ToolFailure if it was refused."""
+    reply: Reported | None = None
+    """Once the end is recorded."""
+
+    def recorded(self, reply: Reported) -> bool:
+        """Whether a report that was answered so was taken; else there is another one to make."""
+        if reply.outcome in TAKEN:
+            self.reply = reply
+        else:
+            self.report = self.instead(self.report, reply)
+        return self.reply is not None
+
+
 class _Search(NamedTuple):
     """What a call asks for, as the store takes it."""
 
@@ -44,6 +77,8 @@ class _Search(NamedTuple):
     """The only claim that the call may be about; None: any."""
     offset: int
     """How many of the notes and results of an item that the agent holds are skipped."""
+    ending: Ending | None = None
+    """What the call ends before."""
 
 
 class Next:
@@ -53,9 +88,16 @@ class Next:
         self._services = services
         self._longest_ms = services.settings.longest_wait_ms
 
-    async def work_next(self, call: Call, args: WorkNext) -> WorkNextResult:
-        """The item that the agent holds, else the best one; waits for one."""
-        wanted = await self._asked(call, args)
+    async def work_next(
+        self, call: Call, args: WorkNext, place: str = "", ending: Ending | None = None
+    ) -> WorkNextResult:
+        """The item that the agent holds, else the best one; waits for one.
+
+        Args:
+            place: where the arguments are, for errors.
+            ending: what the call ends before. Raises ToolFailure if that is refused.
+        """
+        wanted = await self._asked(call, args, place, ending)
         if args.wait_ms and wanted.only is None:
             claim, taken = await self._waited(call, wanted, min(args.wait_ms, self._longest_ms))
         else:
@@ -70,23 +112,24 @@ class Next:
                 return _without_item(_claim_of(taken))
         return self._shown(begun, taken.start, claim, wanted.offset)
 
-    async def _asked(self, call: Call, args: WorkNext) -> _Search:
+    async def _asked(self, call: Call, args: WorkNext, place: str, ending: Ending | None) -> _Search:
         who = await agent_of(call, self._services.resolve_actor)
         by, only = attribution(who), claim_of(call)
         if only is not None:  # it gets that item anyway, and is not the one to say what the agent can do
             args = WorkNext(ttl_seconds=args.ttl_seconds, offset=args.offset)
-        able = None if args.capabilities is None else capabilities(args.capabilities, "capabilities")
+        able = None if args.capabilities is None else capabilities(args.capabilities, f"{place}capabilities")
         filters = Selector(tags=args.tags, type=args.type, parent_id=args.parent_id)
         above = not_blank(args.parent_id)
-        parent = await self._store.resolve_one(call.project, above, "parentId") if above else ""
+        parent = await self._store.resolve_one(call.project, above, f"{place}parentId") if above else ""
         return _Search(
             claimant(who, able),
             (by.actor, by.verification),
-            selection.selector(filters, parent, "", offered=True),
+            selection.selector(filters, parent, "", place, offered=True),
             (args.ttl_seconds or TTL_SECONDS) * 1000,
             (args.ttl_seconds or 0) * 1000,
             only,
             args.offset,
+            ending,
         )
 
     async def _at_once(self, call: Call, wanted: _Search) -> tuple[Claimed, Taken | None]:
@@ -144,17 +187,28 @@ class Next:
         )
 
     async def _begin(self, call: Call, wanted: _Search, renew_ms: int, process: str = "") -> Taken:
-        return await self._store.begin(
-            call.project,
-            wanted.agent,
-            wanted.ttl_ms,
-            wanted.selector,
-            wanted.author,
-            renew_ms,
-            process,
-            wanted.only,
-            f"{_INCLUDED}{wanted.offset or ''}",
-        )
+        ending = wanted.ending
+        while True:
+            report = ending.report if ending and ending.reply is None else None
+            taken = await self._store.begin(
+                call.project,
+                wanted.agent,
+                wanted.ttl_ms,
+                wanted.selector,
+                wanted.author,
+                renew_ms,
+                process,
+                wanted.only,
+                f"{_INCLUDED}{wanted.offset or ''}",
+                report,
+                ending.request if ending else NO_KEY,
+            )
+            if ending is None or not taken.reported:
+                return taken
+            if ending.recorded(taken.reported):
+                # It may be offered again, also while the call waits: a repeated call would end it once more.
+                wanted.selector.other_than = taken.reported.id
+                return taken
 
     def _count(self, claim: Claimed) -> None:
         if claim.outcome != "ended":
@@ -180,7 +234,7 @@ def _search(wanted: _Search) -> tuple[Claimant, int, selection.Selector]:
 
 
 def _claim_of(taken: Taken) -> Claimed:
-    """The claim of a call that completes nothing, so that nothing of it can be refused."""
+    """The claim of a call whose report, if it has one, was not refused."""
     return cast("Claimed", taken.claim)
 
 

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import cast
 
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
-from coordinator.toolsets.actor import Trusted, attribution
+from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
+from coordinator.toolsets.actor import attribution
+from coordinator.toolsets.canonical import canonical
+from coordinator.toolsets.items.field_types.usage import Usage
 from coordinator.toolsets.items.fields import MAX_SUMMARY
 from coordinator.toolsets.items.rules.ids import dashed, new_id
 from coordinator.toolsets.items.rules.notes import check_key
 from coordinator.toolsets.items.rules.results import result_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage.budgets import Used, packed
+from coordinator.toolsets.items.rules.usage.budgets import packed
 from coordinator.toolsets.items.rules.values import MAX_NOTE_KEY, long_text, not_blank, short_text
-from coordinator.toolsets.items.store.agents.take import Reported, TakeStore
+from coordinator.toolsets.items.store.agents.take import TAKEN, Report, Reported, TakeStore, bounds_of, ends_of
 from coordinator.toolsets.metrics import count_conflict
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract import work
 from coordinator.toolsets.worker.tools.agents import acts_for, agent_of, claim_of, conflict
+from coordinator.toolsets.worker.tools.next import Ending, Next
 from coordinator.toolsets.worker.tools.refusals import refusal, why_to_stop
 from coordinator.toolsets.worker.tools.shown import needed_notes
 
-_Report = work.WorkNote | work.WorkDone | work.WorkFailed | work.WorkAsk
+_End = work.WorkDone | work.WorkFailed | work.WorkAsk
+_Report = work.WorkNote | _End
 
 
 class Reports:
-    def __init__(self, store: TakeStore, services: Services) -> None:
+    def __init__(self, store: TakeStore, services: Services, taking: Next) -> None:
         self._store = store
+        self._next = taking
         self._services = services
 
     async def work_note(self, call: Call, args: work.WorkNote) -> work.WorkNoteResult:
@@ -36,7 +44,7 @@ class Reports:
         key = short_text(args.key, "key", MAX_NOTE_KEY)
         check_key(key, "key", runs=False)
         words = new_id(), long_text(args.body, "body"), key
-        reply = await self._report(call, args, "note", words)
+        reply = await self._taken(call, await self._asked(call, args, "note", words))
         needed = (
             needed_notes(reply.filled, ROLE_NAMES[reply.role], self._store.schemas.current) if reply.filled else UNSET
         )
@@ -47,7 +55,7 @@ class Reports:
             notes_needed=needed,
             stop=stop,
             stop_reason=why,
-            usage=_told(call, args),
+            usage=_told(call) if args.usage else UNSET,
         )
 
     async def work_done(self, call: Call, args: work.WorkDone) -> work.WorkEnded:
@@ -57,57 +65,87 @@ class Reports:
         if len(summary) > MAX_SUMMARY:
             raise invalid("summary", f"must be at most {MAX_SUMMARY} characters")
         words = (result.id, result.text, result.format, summary) if result else ("", "", False, summary)
-        return _ended(await self._report(call, args, "done", words), _told(call, args))
+        return await self._end(call, args, "done", words)
 
     async def work_failed(self, call: Call, args: work.WorkFailed) -> work.WorkEnded:
         """Gives the item back, as failed or not."""
         reason = short_text(args.reason, "reason", work.MAX_REASON)
-        kind = "handed_back" if args.hand_back else "failed"
-        return _ended(await self._report(call, args, kind, (new_id(), reason)), _told(call, args))
+        return await self._end(call, args, "handed_back" if args.hand_back else "failed", (new_id(), reason))
 
     async def work_ask(self, call: Call, args: work.WorkAsk) -> work.WorkEnded:
         """Blocks the item until its question is answered."""
         question = long_text(args.question, "question")
         if not question:
             raise invalid("question", "must not be blank")
-        words = new_id(), question, question[:MAX_SUMMARY]
-        return _ended(await self._report(call, args, "ask", words), _told(call, args))
+        return await self._end(call, args, "ask", (new_id(), question, question[:MAX_SUMMARY]))
 
-    async def _report(self, call: Call, args: _Report, kind: str, words: Sequence[object]) -> Reported:
-        """What came of a report. Raises ToolFailure if it was not taken."""
-        used = False if _told(call, args) else packed(args.usage, "usage")
+    async def _end(self, call: Call, args: _End, kind: str, words: Sequence[object]) -> work.WorkEnded:
+        """Ends the work on the item, and takes the next one if that is asked for."""
+        report = await self._asked(call, args, kind, words)
+        taken: work.WorkNextResult | UnsetType = UNSET
+        if args.next:
+            ending = Ending(report, _repetition(report, args), partial(self._instead, call))
+            taken = await self._next.work_next(call, args.next.whole(work.WorkNext), "next.", ending)
+            reply = cast("Reported", ending.reply)
+        else:
+            reply = await self._taken(call, report)
+        return work.WorkEnded(
+            item_id=dashed(reply.id),
+            role=ROLE_NAMES[reply.role],
+            note=reply.key or UNSET,
+            repeated=True if reply.outcome == "repeated" else UNSET,
+            usage=_told(call) if args.usage else UNSET,
+            next=taken,
+        )
+
+    async def _asked(self, call: Call, args: _Report, kind: str, words: Sequence[object]) -> Report:
+        """A report as the store takes it. Raises ToolFailure for wrong arguments."""
+        used = packed(args.usage.whole(Usage), "usage") if args.usage and not _told(call) else False
         who = await agent_of(call, self._services.resolve_actor)
-        reference, only = not_blank(args.item_id), claim_of(call)
+        reference, only, by = not_blank(args.item_id), claim_of(call), attribution(who)
         item = (
             await self._store.resolve_one(call.project, reference, "itemId") if reference else only.item if only else ""
         )
-        reply = await self._reported(call, who.id, who, item, kind, words, used)
-        if reply.outcome == "other" and acts_for(call, who.id, str(reply.key)):
-            reply = await self._reported(call, str(reply.key), who, item, kind, words, used)
-        if reply.outcome not in ("done", "repeated"):
-            if counted := conflict(only, held=reply.outcome == "other"):
-                count_conflict(counted, call.project, dashed(reply.id))
-            raise refusal(reply, self._store.schemas.current)
-        return reply
+        author = by.actor, by.verification
+        return Report(who.id, item, *bounds_of(only), ends_of(who.id), author, kind, words, used)
 
-    async def _reported(
-        self, call: Call, agent: str, who: Trusted, item: str, kind: str, report: Sequence[object], used: Used | bool
-    ) -> Reported:
-        by = attribution(who)
-        words = (by.actor, by.verification), kind, report, used, claim_of(call)
-        return await self._store.report(call.project, agent, item, *words)
+    async def _taken(self, call: Call, report: Report) -> Reported:
+        """What came of a report. Raises ToolFailure if it was not taken."""
+        reply = await self._store.report(call.project, report)
+        if reply.outcome in TAKEN:
+            return reply
+        return await self._taken(call, self._instead(call, report, reply))
+
+    def _instead(self, call: Call, report: Report, reply: Reported) -> Report:
+        """What to report in place of what was not taken: the same as the slot that holds the item.
+
+        Raises ToolFailure if there is none.
+        """
+        holder = str(reply.key)
+        if reply.outcome == "other" and acts_for(call, report.agent, holder):
+            return report._replace(agent=holder, ends=ends_of(holder))
+        if counted := conflict(claim_of(call), held=reply.outcome == "other"):
+            count_conflict(counted, call.project, dashed(reply.id))
+        raise refusal(reply, self._store.schemas.current)
 
 
-def _told(call: Call, args: _Report) -> str | UnsetType:
+def _repetition(report: Report, args: _End) -> IdempotencyKey:
+    """By what a repeated call is known that does not name its item."""
+    if report.item:
+        return NO_KEY
+    return IdempotencyKey("", idempotency_key("", "", report.kind, canonical(args)).fingerprint)
+
+
+def waits(args: _End) -> bool:
+    """Whether the end of an item may wait for the next one."""
+    return bool(args.next and args.next.wait_ms)
+
+
+def wait_ms(args: _End) -> int:
+    """For how long it does."""
+    return args.next.wait_ms if args.next else 0
+
+
+def _told(call: Call) -> str | UnsetType:
     """What is said of usage that is not added: the bearer of a token for a claim could spend the budgets of others."""
-    return work.NOT_COUNTED if args.usage is not None and claim_of(call) is not None else UNSET
-
-
-def _ended(reply: Reported, usage: str | UnsetType) -> work.WorkEnded:
-    return work.WorkEnded(
-        item_id=dashed(reply.id),
-        role=ROLE_NAMES[reply.role],
-        note=reply.key or UNSET,
-        repeated=True if reply.outcome == "repeated" else UNSET,
-        usage=usage,
-    )
+    return UNSET if claim_of(call) is None else work.NOT_COUNTED

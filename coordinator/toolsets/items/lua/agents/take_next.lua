@@ -1,21 +1,20 @@
 --[[
-purpose:   Completes a worker's item, claims the best one for a selector and starts it, in one step.
-guarantee: If the completion is rejected, nothing else happens. Claim and start are those of claim_next and
-           advance_item; the three are atomic. The search is that of one call: `more` means that the caller has to
-           continue with claim_next. A worker that is asked about holds one item at a time: if it has one, that is what
-           it gets.
-args:      request run.events_max run.terms run.config run.labels agent who ttl_ms packed_selector finished author
-           include waiting
-           who = for agents.lua;
-           finished = packed as an element of advance_item's changes, '' for none; author = packed {actor,
-           verification} of the start; the detail of NOT_FOUND is the field with the unknown item; include as
-           claim_item; waiting = '' if the agent is not asked what it holds, else packed {request under which it waits,
-           its fingerprint, process whose client may hang up or '', for how long to renew a claim that it has (ms; 0: as
-           before, -1: not, it has just been placed), ends as report_work, fence of the only claim that it is about; 0:
-           any, and for how long that is renewed at most}
+purpose:   Gives a worker the item that it holds, else claims the best one for a selector; starts it. Before that, takes
+           its report that ends the one before.
+guarantee: If the report is refused, nothing else happens. Report, claim and start are atomic. What the report has ended
+           is not what is claimed. The search is that of one call: `more` means that the caller has to continue with
+           claim_next. A worker holds one item at a time.
+args:      request run.events_max run.terms run.config run.labels agent who ttl_ms packed_selector author include
+           waiting report
+           the request has no record; its fingerprint is that of a report without id, else ''; who = for agents.lua;
+           author = packed {actor, verification} of the start; the detail of NOT_FOUND is the field with the unknown
+           item; include as claim_item; waiting = packed {request under which the worker waits, its fingerprint, process
+           whose client may hang up or '', for how long to renew a claim that it has (ms; 0: as before, -1: not, it has
+           just been placed), where ends of its work are recorded, fence of the only claim that it is about; 0: any, and
+           for how long that is renewed at most}; report = packed as for `reporting.take`, '' for none
 reply:     Taken (store/agents/take.py): the claim as that of claim_next, or {more, '', 0, 0, 0}, or with the outcome
            `held` or `ended`. An item in another role than queue is not started, unless it was abandoned
-errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
+errors:    CONFIG_UNKNOWN NOT_FOUND UNSETTLED
 --]]
 local abandoned = require 'abandoned'
 local agent_drains = require 'agent_drains'
@@ -25,13 +24,14 @@ local change_by_schema = require 'change_by_schema'
 local claims = require 'claims'
 local debts = require 'debts'
 local expiry = require 'expiry'
+local finding = require 'finding'
 local included = require 'included'
 local notes = require 'notes'
+local reporting = require 'reporting'
 local requests = require 'requests'
 local selection = require 'selection'
 local selectors = require 'selectors'
 local serve = require 'serve'
-local triggers = require 'triggers'
 local waiters = require 'waiters'
 local work = require 'work'
 
@@ -50,9 +50,9 @@ local function find(run, selector, agent)
   return found
 end
 
--- The claim that a worker has, and its item; nil if it has none, or is not asked. A call of it that waits gets it, too.
+-- The claim that a worker has, and its item; nil if it has none. A call of it that waits gets it, too.
 local function kept(run, agent, worker)
-  local item = worker and work.held(run, agent)
+  local item = work.held(run, agent)
   if not item or worker[6] > 0 and worker[6] ~= item.fence then return nil end
   if worker[4] < 0 then
     requests.forget(run, {worker[5] .. item.id})
@@ -68,46 +68,47 @@ local function kept(run, agent, worker)
 end
 
 -- Claims the best item. A worker with a call that is parked may get one by that. Else the records of how it has waited
--- and of what it has ended go; if its client may hang up, the claim is recorded instead, so that it can be taken back
--- (leave_wait.lua).
+-- and of what it has ended go, but for that of an end by this call; if its client may hang up, the claim is recorded
+-- instead, so that it can be taken back (leave_wait.lua).
 local function claim_best(run, request, agent, ttl_ms, selector, worker)
-  local record, mark, process, _, ends = unpack(worker or {})
-  local parked = worker and not run.absent[run.keys.waiting] and redis.call('EXISTS', run.keys.waiter .. record) == 1
-  if parked then return MORE end
+  local record, mark, process, _, ends = unpack(worker)
+  if not run.absent[run.keys.waiting] and redis.call('EXISTS', run.keys.waiter .. record) == 1 then return MORE end
   local found = find(run, selector, agent)
-  if worker then requests.forget(run, {record, ends, ends .. (found and found.id or '')}) end
+  requests.forget(run, {record, found and ends .. found.id or record, request.fingerprint == '' and ends or nil})
   if not found then return MORE end
   local claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
-  if worker and process ~= '' then
+  if process ~= '' then
     local kept_as = {id = record, fingerprint = mark, keep_ms = request.keep_ms}
     requests.remember(run, kept_as, 'H', cmsgpack.pack({run.now, {claim}, {}, process}))
   end
   return claim, found
 end
 
-return function(run, request, agent, who, ttl_ms, packed_selector, finished, author, include, waiting)
-  local selector, worker = cmsgpack.unpack(packed_selector), waiting ~= '' and cmsgpack.unpack(waiting)
+return function(run, request, agent, who, ttl_ms, packed_selector, author, include, waiting, report)
+  local selector, worker = cmsgpack.unpack(packed_selector), cmsgpack.unpack(waiting)
   return change_by_schema(run, request, {looks_for = expiry.looked_for_by_changes(run.keys.prefix)}, function()
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
+    local reported = report ~= '' and reporting.take(run, request, cmsgpack.unpack(report))
+    if reported then
+      if reported[1] ~= 'done' and reported[1] ~= 'repeated' then return {run.now, reported, false, false} end
+      local id, mark = reported[2], request.fingerprint
+      selector.other_than = id
+      if mark ~= '' then requests.keep(run, worker[5], request.keep_ms, id .. mark) end
+    end
     local capabilities = agents.meet(run, agent, who).capabilities
     selector.capabilities = capabilities ~= '' and capabilities or nil
-    local completion = finished ~= '' and triggers.advance(run, unpack(cmsgpack.unpack(finished)))
-    if completion and completion[2] ~= '' then return {run.now, completion, false, false} end
     local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent) or nil
     local claim, item = kept(run, agent, worker)
-    if worker and not item and worker[6] > 0 then return {run.now, completion, {'ended', '', 0, 0, 0}, false} end
-    if drained and not item then
-      return {run.now, completion, {'agent_draining', '', 0, 0, 0, {drained = drained}}, false}
-    end
     local told = budgets.against(run, item and item.id or selector.parent or selector.ancestor, agent)
-    if told and not item then return {run.now, completion, budgets.refusal(run, '', told), false} end
-    if not item then claim, item = claim_best(run, request, agent, ttl_ms, selector, worker) end
-    if not item then return {run.now, completion, claim, false} end
+    if not item and (worker[6] > 0 or drained or told) then
+      claim = worker[6] > 0 and {'ended', '', 0, 0, 0} or finding.refusal(run, selector, agent)
+    end
+    if not claim then claim, item = claim_best(run, request, agent, ttl_ms, selector, worker) end
+    if not item then return {run.now, reported, claim, false} end
     local start = work.begin(run, item, agent, cmsgpack.unpack(author))
-    if not worker then return {run.now, completion, claim, start} end
     local begun = {included = included.of(run, item.id, include), filled = notes.schema_inputs(run, item)}
-    begun.drained, begun.budget = drained, told or nil
-    return {run.now, completion, claim, start, begun}
+    begun.drained, begun.budget = drained, told
+    return {run.now, reported, claim, start, begun}
   end)
 end

@@ -61,13 +61,13 @@ function work.take_up(run, item, agent, ttl_ms, kind)
   return not wait
 end
 
--- Adds what was used (packed) under a note of the item, unless the same was reported under this claim before; a claim
+-- Adds what was used under a note of the item, unless the same was reported under this claim before; a claim
 -- that has ended and was placed again for the same agent is the same. `ends` = the id under which ends of its work are
--- recorded; `said` = as report_work.lua has that of notes.
+-- recorded; `said` = as reporting.lua has that of notes.
 function work.add_usage(run, request, item, agent, ends, said, used)
   local same = redis.sha1hex(cmsgpack.pack({item.first_claimed_at, said[3], said[2], used}))
   if requests.note_once(run, ends .. item.id .. same, request.keep_ms) then
-    usage.add(run, item.id, agent, cmsgpack.unpack(used))
+    usage.add(run, item.id, agent, used)
   end
 end
 

@@ -1,11 +1,11 @@
 -- Selectors: which items a caller wants, and in which order. A selector is a map, each field optional: role (default:
 -- offered items, that is ready ones in queue and abandoned ones, the latter first at equal priorities), parents ('any':
 -- items with open children, too; children.lua), parent, tags (any of them), priority, type, complexity (at most),
--- created_from, created_to, changed_from, changed_to (ms), ancestor, order ('priority' by default, 'oldest', 'newest'),
--- and what requirements.lua looks at: capabilities (of the agent, in order, separated by commas). A position is an
--- item's place in the selector's order of rank, independent of its class: an item that moves to another class keeps it.
--- With a role that is the score without the class. Without one, priority comes first, then whether the item is
--- abandoned, then the rest of the score.
+-- created_from, created_to, changed_from, changed_to (ms), ancestor, other_than (an item that does not match), order
+-- ('priority' by default, 'oldest', 'newest'), and what requirements.lua looks at: capabilities (of the agent, in
+-- order, separated by commas). A position is an item's place in the selector's order of rank, independent of its class:
+-- an item that moves to another class keeps it. With a role that is the score without the class. Without one, priority
+-- comes first, then whether the item is abandoned, then the rest of the score.
 -- In a call: by scope and parent, who holds what is above an item, as a list of one.
 -- owns: none
 local budgets = require 'budgets'
@@ -54,7 +54,8 @@ end
 
 -- Whether an item matches a selector in all but the role.
 local function matches_all(run, item, selector)
-  return (not selector.parent or item.pa == selector.parent)
+  return item.id ~= selector.other_than
+    and (not selector.parent or item.pa == selector.parent)
     and (not selector.type or item.y == selector.type)
     and (not selector.priority or classes.priority_of(item.score) == selector.priority)
     and (not selector.complexity or (classes.complexity_of(item.score) or NO_COMPLEXITY) <= selector.complexity)

@@ -1,9 +1,9 @@
-"""What a worker does with its items, each in one step: complete one, claim the next and start it; report on it."""
+"""What a worker does with its items, each in one step: report on one; end one, claim the next and start it."""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -19,9 +19,9 @@ from coordinator.toolsets.items.store.agents.presence import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore
 from coordinator.toolsets.items.store.included import Included
-from coordinator.toolsets.items.store.transitions import TransitionStore
 
-_QUEUE = 0
+TAKEN = ("done", "repeated")
+"""Outcomes of reports that were not refused."""
 PLACED = -1
 """``renew_ms`` for a claim that this very call has placed."""
 
@@ -36,21 +36,6 @@ class HeldItem(msgspec.Struct, frozen=True):
     """The name under which the agent is drained."""
     budget: dict[str, Any] | None = None
     """The spent budget because of which the agent is to stop."""
-
-
-class Taken(msgspec.Struct, array_like=True):
-    """What an agent has finished and been given."""
-
-    now: int
-    completion: Advanced | Literal[False]
-    """Of the item that was finished."""
-    claim: Claimed | Literal[False]
-    """False: the completion was refused. Else its outcome is ``success``, ``no_match`` or ``agent_draining``; of
-    ``begin`` also ``held`` or ``more``."""
-    start: Advanced | Literal[False]
-    """Of the item that was claimed."""
-    begun: HeldItem | None = None
-    """Of ``begin``, if the agent has an item."""
 
 
 class Reported(msgspec.Struct, array_like=True):
@@ -72,6 +57,41 @@ class Reported(msgspec.Struct, array_like=True):
     """Of a note: why its agent is to stop, as in ``HeldItem``."""
 
 
+class Report(NamedTuple):
+    """What an agent reports of its item, as ``lua/agents/reporting.lua`` takes it."""
+
+    agent: str
+    item: str
+    """'': the one that it has claimed last."""
+    fence: int
+    """Of the only claim that may report; 0: any of the agent."""
+    most_ms: int
+    """For how long that is renewed at most; 0: as before."""
+    ends: str
+    """``ends_of`` the agent."""
+    author: tuple[str, str]
+    """Who reports, and how that was verified, as transitions have them."""
+    kind: str
+    """note, done, failed, handed_back or ask."""
+    said: Sequence[object]
+    used: Used | bool
+    """For the item, since the last report."""
+
+
+class Taken(msgspec.Struct, array_like=True):
+    """What an agent has reported and been given."""
+
+    now: int
+    reported: Reported | Literal[False]
+    claim: Claimed | Literal[False]
+    """False: the report was refused. Else its outcome is ``success``, ``held``, ``more``, ``ended``,
+    ``agent_draining`` or ``budget_exhausted``."""
+    start: Advanced | Literal[False]
+    """Of the item that was claimed."""
+    begun: HeldItem | None = None
+    """If the agent has an item."""
+
+
 _TAKE = Script(LIBRARY, "take_next", Taken, rest=SETTLE)
 _REPORT = Script(LIBRARY, "report_work", Reported, rest=SETTLE)
 
@@ -81,57 +101,18 @@ def waiting_key(agent: str) -> IdempotencyKey:
     return idempotency_key(agent, "work", "work_next")
 
 
-def _ends(agent: str) -> str:
+def ends_of(agent: str) -> str:
     """Where it is recorded how an agent has ended its work on items."""
     return idempotency_key(agent, "ended", "work").key
 
 
-def _bounds(only: Delegation | None) -> tuple[int, int]:
+def bounds_of(only: Delegation | None) -> tuple[int, int]:
     """The fence of the only claim that a call is about, and for how long it may renew that; 0: any."""
     return (0, 0) if only is None else (only.fence, only.ttl_ms)
 
 
-class TakeStore(ClaimStore, TransitionStore):
+class TakeStore(ClaimStore):
     """Items one after the other, of any project."""
-
-    async def take_next(
-        self,
-        project: str,
-        request: IdempotencyKey,
-        agent: Claimant,
-        ttl_ms: int,
-        selector: Selector,
-        author: tuple[str, str],
-        finished: tuple[Any, ...] | None = None,
-    ) -> Taken:
-        """Completes an item, claims the best one for a selector and starts it.
-
-        Nearly always in one step. Where the search takes several, the three follow one after the other; a repeated
-        call with the same request goes on where the first one stopped.
-
-        Args:
-            author: who starts the item, and how that was verified, as transitions have them.
-            finished: the transition that completes an item, as ``advance`` takes it.
-
-        Raises:
-            ToolFailure: as ``claim_next`` and ``advance``.
-        """
-        done = pack(finished) if finished else ""
-        try:
-            taken = await self._change_by_schema(
-                _TAKE, project, request.slice(0), *agent, ttl_ms, pack(selector), done, pack(author), "", ""
-            )
-        except ScriptFailure as failure:
-            if failure.code != "NOT_FOUND":
-                raise
-            raise no_such_item(f"selector.{failure.detail}Id") from None
-        if not taken.claim or taken.claim.outcome != "more":
-            return taken
-        (taken.claim,) = (await self.claim_next(project, request.slice(1), agent, ttl_ms, selector, ())).claims
-        if taken.claim.outcome == "success" and (taken.claim.further.role == _QUEUE or taken.claim.further.takeover):
-            start = (taken.claim.item, "start", agent.id, *author, "", taken.claim.fence)
-            (taken.start,) = await self.advance(project, request.slice(2), [start])
-        return taken
 
     async def begin(
         self,
@@ -144,6 +125,8 @@ class TakeStore(ClaimStore, TransitionStore):
         process: str = "",
         only: Delegation | None = None,
         include: str = "inr",
+        report: Report | None = None,
+        request: IdempotencyKey = NO_KEY,
     ) -> Taken:
         """The item that an agent holds; if it holds none, the best one for a selector, claimed. Either is started.
 
@@ -152,20 +135,32 @@ class TakeStore(ClaimStore, TransitionStore):
             only: the claim that alone counts; None: any. If it has ended, the outcome is ``ended``.
             include: as ``lua/reads/included.lua`` takes it.
             process: whose client may hang up, so that the item is given back; '': the answer counts as delivered.
+            report: ends the item before, in the same step. Where it is refused, nothing else happens; what it has
+                ended is not what is claimed.
+            request: has the fingerprint of a call whose report does not name its item; a repetition is known by that.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
         """
         key = waiting_key(agent.id)
-        waiting = pack((key.key, key.fingerprint, process, renew_ms, _ends(agent.id), *_bounds(only)))
+        waiting = pack((key.key, key.fingerprint, process, renew_ms, ends_of(agent.id), *bounds_of(only)))
         try:
             return await self._change_by_schema(
-                _TAKE, project, NO_KEY, *agent, ttl_ms, pack(selector), "", pack(author), include, waiting
+                _TAKE,
+                project,
+                request,
+                *agent,
+                ttl_ms,
+                pack(selector),
+                pack(author),
+                include,
+                waiting,
+                pack(report) if report else "",
             )
         except ScriptFailure as failure:
             if failure.code != "NOT_FOUND":
                 raise
-            raise no_such_item(f"{failure.detail}Id") from None
+            raise no_such_item(f"{'next.' if report else ''}{failure.detail}Id") from None
 
     def search(
         self,
@@ -180,24 +175,6 @@ class TakeStore(ClaimStore, TransitionStore):
         """Claims, or waits, where ``begin`` has found nothing at once. What it claims has to be begun then."""
         return self.claim_next(project, waiting_key(agent.id), agent, ttl_ms, selector, (), wait_ms, only, process)
 
-    async def report(
-        self,
-        project: str,
-        agent: str,
-        item: str,
-        author: tuple[str, str],
-        kind: str,
-        said: Sequence[object],
-        used: Used | bool = False,
-        only: Delegation | None = None,
-    ) -> Reported:
-        """Takes what an agent reports of its item ('': the one that it has), under its claim.
-
-        Args:
-            only: the claim that alone may report; None: any of the agent.
-            kind: note, done, failed, handed_back or ask.
-            said: what ``report_work.lua`` says.
-            used: for the item, since the last report.
-        """
-        words = item, *_bounds(only), _ends(agent), pack(author), kind, pack(said), pack(used) if used else ""
-        return await self._change_by_schema(_REPORT, project, NO_KEY, agent, *words)
+    async def report(self, project: str, report: Report) -> Reported:
+        """Takes what an agent reports of its item, and nothing else."""
+        return await self._change_by_schema(_REPORT, project, NO_KEY, pack(report))
