@@ -1,11 +1,11 @@
 """How many instructions of the store does one finished item take, and how many those of another revision?
 
 One agent over HTTP completes items with a tag, one after the other, on a server under callgrind: by three calls (claim,
-start, complete; with request ids and the claim's fence), and by two of the worker toolset. Counted are the functions
-that the calls run and what they append to the log, with the C library's allocator. Each call counts with the median of
-its rounds, so that what front-ends do beside it does not. A pair of minimal scripts (``rivals/cycles.py``) is the lower
-bound. Unlike CPU times, the counts of two revisions can be compared to a percent, also on a busy machine. They leave
-out what the kernel does: sockets and disk.
+start, complete; with request ids and the claim's fence), and by two and by one of the worker toolset, of which another
+revision may lack the latter. Counted are the functions that the calls run and what they append to the log, with the C
+library's allocator. Each call counts with the median of its rounds, so that what front-ends do beside it does not. A
+pair of minimal scripts (``rivals/cycles.py``) is the lower bound. Unlike CPU times, the counts of two revisions can be
+compared to a percent, also on a busy machine. They leave out what the kernel does: sockets and disk.
 
     python -m benchmarks instructions [--against REV] [ITEMS]
 """
@@ -37,6 +37,8 @@ class _Agent:
         self._tools, self._callgrind = ToolCalls(port, "agent-1"), callgrind
         self._actor = {"id": "agent-0", "kind": "subagent"}
         self.found: dict[str, list[float]] = {}
+        self._held = ""
+        """The item that the last call has taken with an end."""
 
     def _call(self, name: str, toolset: str, tool: str, **arguments: Any) -> dict[str, Any]:
         self._callgrind.instructions()
@@ -61,6 +63,13 @@ class _Agent:
         if not self._call("work_next", "worker", "work_next", tags=_TAG, waitMs=0).get("item"):
             raise Failed("work_next found no item")
         self._call("work_done", "worker", "work_done")
+
+    def one_call(self) -> None:
+        """The same; the call that ends one item takes the next."""
+        if not self._held:
+            self._held = self._tools.ask("worker", "work_next", tags=_TAG, waitMs=0)["item"]["id"]
+        given = {"itemId": self._held, "next": {"tags": _TAG, "waitMs": 0}}
+        self._held = self._call("work_done with next", "worker", "work_done", **given)["next"]["item"]["id"]
 
     def close(self) -> None:
         """Closes the connection."""
@@ -100,9 +109,11 @@ def count(rounds: int, tree: Path | None = None) -> dict[str, dict[str, float]]:
         callgrind = Callgrind(home)
         with embedded("no", callgrind.binary()) as store, front_end(store.url, tree, **_PATIENT) as front:
             agent = _Agent(front.port, callgrind)
-            add_items(front.port, _FURTHER + 2 * (_WARM + rounds), tags=_TAG)
-            for name, work in (("three calls", agent.three_calls), ("two calls", agent.two_calls)):
-                calls[name] = _rounds(work, agent.found, rounds)
+            add_items(front.port, _FURTHER + 3 * (_WARM + rounds) + 1, tags=_TAG)
+            ways = {"three calls": agent.three_calls, "two calls": agent.two_calls, "one call": agent.one_call}
+            for name, work in ways.items():
+                with contextlib.suppress(*[Failed] if tree and name == "one call" else ()):
+                    calls[name] = _rounds(work, agent.found, rounds)
                 agent.found = {}
             agent.close()
             calls[_BARE] = _bare(store.url, callgrind, rounds)

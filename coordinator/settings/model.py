@@ -282,9 +282,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         int,
         setting(
             "Calls that wait are answered after this time at the latest, whatever they ask for: claim_item and "
-            "work_next with waitMs, reads with waitFor (get_context, workflow_get, workflow.get, "
-            "get_workflow_status), workflow.start and workflow.submit, GET /feed; so are searches through "
-            "everything. Most clients time out after 60 s.",
+            "work_next with waitMs, work_done and others with next, reads with waitFor (get_context, "
+            "workflow_get, workflow.get, get_workflow_status), workflow.start and workflow.submit, GET /feed; "
+            "so are searches through everything. Most clients time out after 60 s.",
             ge=100,
             le=50_000,
             unit="milliseconds",

@@ -41,7 +41,8 @@ from coordinator.toolsets.worker.tools.agents import agent_of, claim_of, conflic
 from coordinator.toolsets.worker.tools.refusals import draining, why_not_started, why_to_stop
 from coordinator.toolsets.worker.tools.shown import add_parts, needed_notes
 
-_INCLUDED = "inr"
+_INCLUDED = "wnr"
+"""As ``lua/reads/included.lua`` takes it."""
 
 
 @dataclass(slots=True)

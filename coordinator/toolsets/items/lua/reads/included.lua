@@ -1,7 +1,7 @@
--- What a claim or a context includes about its item if the caller asks for it: the item in full (i), its notes (n), and
--- the results of the items that block it (r). One call has at most BYTES of their texts, which is more than an answer
--- shows: if there are more, the longest are cut to a common length. In a call: rows, notes and results that were read;
--- bytes, of their bodies.
+-- What a claim or a context includes about its item if the caller asks for it: the item in full (i) or without its
+-- transitions (w), its notes (n), and the results of the items that block it (r). One call has at most BYTES of their
+-- texts, which is more than an answer shows: if there are more, the longest are cut to a common length. In a call:
+-- rows, notes and results that were read; bytes, of their bodies.
 -- owns: none
 local graph = require 'graph'
 local items = require 'items'
@@ -95,16 +95,17 @@ local function shorten(texts)
   end
 end
 
--- `wanted` = some of the letters i, n and r, then how many notes and results to skip, if any. Returns {full view or
--- false, bytes of its long texts, list of {note, bytes of its body}, number of notes, list of {blocker, its title and
--- role, its result as a note, bytes of it}, number of results}; notes as notes.load returns them, with a shortened or
--- empty body if it is too long.
+-- `wanted` = some of the letters i or w, n and r, then how many notes and results to skip, if any. Returns {full view
+-- or false, bytes of its long texts, list of {note, bytes of its body}, number of notes, list of {blocker, its title
+-- and role, its result as a note, bytes of it}, number of results}; notes as notes.load returns them, with a shortened
+-- or empty body if it is too long.
 function included.of(run, id, wanted)
   local texts, view, sizes, rows, results, row_count, result_count = {}, false, {}, {}, {}, 0, 0
   local has_texts, has_notes, has_edges = what_exists(run, id)
   local offset = tonumber(string.match(wanted, '%d+') or 0)
-  if string.find(wanted, 'i', 1, true) then
-    view = views.full(run, items.load(run, id), not has_texts)
+  local item = string.match(wanted, '[iw]')
+  if item then
+    view = views.full(run, items.load(run, id), not has_texts, item == 'w')
     local said = view[4]
     for n, field in ipairs(LONG_TEXTS) do
       sizes[n] = said[field] and #said[field] or 0

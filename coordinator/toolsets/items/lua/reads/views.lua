@@ -76,8 +76,8 @@ local function is_left(run, item)
 end
 
 -- The full view of an item: View (store/query.py).
--- `no_texts` = whether it is known to have no long texts.
-function views.full(run, item, no_texts)
+-- `no_texts` = whether it is known to have no long texts; `no_transitions` = whether these are not asked for.
+function views.full(run, item, no_texts, no_transitions)
   local said, created, attempts = views.said(run, item), classes.created_of(item.score), nil
   local flat = no_texts and {} or redis.call('HGETALL', run.keys.text .. item.id)
   for n = 1, #flat, 2 do
@@ -85,7 +85,7 @@ function views.full(run, item, no_texts)
   end
   return {
     item.id, item.role, item.depth, said, tonumber(item.pr) or false, created, item.modified_at or created,
-    item.role_changed_at or created, (views.transitions(run, item, nil, TRANSITIONS_SHOWN)),
+    item.role_changed_at or created, (views.transitions(run, item, nil, no_transitions and 0 or TRANSITIONS_SHOWN)),
     views.attempts(item, attempts), is_left(run, item),
   }
 end

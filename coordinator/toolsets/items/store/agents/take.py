@@ -124,7 +124,7 @@ class TakeStore(ClaimStore):
         renew_ms: int,
         process: str = "",
         only: Delegation | None = None,
-        include: str = "inr",
+        include: str = "wnr",
         report: Report | None = None,
         request: IdempotencyKey = NO_KEY,
     ) -> Taken:
