@@ -238,8 +238,7 @@ async def _take_together(url: str, agents: int) -> int:
                 raise Failed(f"{TOGETHER}: a report was refused: {taken.reported}")
             if not taken.claim or taken.claim.outcome != "success":
                 return done
-            said = "", "", False, ""
-            report = Report(name, taken.claim.item, 0, 0, ends_of(name), author, "done", said, False)
+            report = Report(name, taken.claim.item, ends_of(name), author, "done", ("", "", False, ""))
         return 0
 
     counts = await asyncio.gather(*(agent(f"agent-{n}") for n in range(agents)))

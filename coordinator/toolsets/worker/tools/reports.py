@@ -20,7 +20,7 @@ from coordinator.toolsets.items.rules.results import result_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage.budgets import packed
 from coordinator.toolsets.items.rules.values import MAX_NOTE_KEY, long_text, not_blank, short_text
-from coordinator.toolsets.items.store.agents.take import TAKEN, Report, Reported, TakeStore, bounds_of, ends_of
+from coordinator.toolsets.items.store.agents.take import TAKEN, Report, Reported, TakeStore, ends_of
 from coordinator.toolsets.metrics import count_conflict
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract import work
@@ -44,7 +44,10 @@ class Reports:
         key = short_text(args.key, "key", MAX_NOTE_KEY)
         check_key(key, "key", runs=False)
         words = new_id(), long_text(args.body, "body"), key
-        reply = await self._taken(call, await self._asked(call, args, "note", words))
+        report = await self._asked(call, args, "note", words)
+        reply = await self._store.report(call.project, report)
+        if reply.outcome not in TAKEN:
+            reply = await self._retried(call, report, reply)
         needed = (
             needed_notes(reply.filled, ROLE_NAMES[reply.role], self._store.schemas.current) if reply.filled else UNSET
         )
@@ -88,7 +91,9 @@ class Reports:
             taken = await self._next.work_next(call, args.next.whole(work.WorkNext), "next.", ending)
             reply = cast("Reported", ending.reply)
         else:
-            reply = await self._taken(call, report)
+            reply = await self._store.report(call.project, report)
+            if reply.outcome not in TAKEN:
+                reply = await self._retried(call, report, reply)
         return work.WorkEnded(
             item_id=dashed(reply.id),
             role=ROLE_NAMES[reply.role],
@@ -107,14 +112,14 @@ class Reports:
             await self._store.resolve_one(call.project, reference, "itemId") if reference else only.item if only else ""
         )
         author = by.actor, by.verification
-        return Report(who.id, item, *bounds_of(only), ends_of(who.id), author, kind, words, used)
+        report = Report(who.id, item, ends_of(who.id), author, kind, words, used)
+        return report if only is None else report._replace(fence=only.fence, most_ms=only.ttl_ms)
 
-    async def _taken(self, call: Call, report: Report) -> Reported:
-        """What came of a report. Raises ToolFailure if it was not taken."""
-        reply = await self._store.report(call.project, report)
-        if reply.outcome in TAKEN:
-            return reply
-        return await self._taken(call, self._instead(call, report, reply))
+    async def _retried(self, call: Call, report: Report, reply: Reported) -> Reported:
+        """What came of a report that was not taken at once. Raises ToolFailure if it was refused."""
+        other = self._instead(call, report, reply)
+        reply = await self._store.report(call.project, other)
+        return reply if reply.outcome in TAKEN else await self._retried(call, other, reply)
 
     def _instead(self, call: Call, report: Report, reply: Reported) -> Report:
         """What to report in place of what was not taken: the same as the slot that holds the item.

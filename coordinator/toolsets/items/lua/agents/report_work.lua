@@ -17,7 +17,7 @@ return function(run, request, packed_report)
   local report = cmsgpack.unpack(packed_report)
   return change_by_schema(run, request, {looks_for = agent_drains.looked_for(run.keys.prefix)}, function()
     local reply = reporting.take(run, request, report)
-    if reply[1] == 'done' and report[7] ~= 'note' then requests.keep(run, report[5], request.keep_ms, reply[2]) end
+    if reply[1] == 'done' and report[5] ~= 'note' then requests.keep(run, report[3], request.keep_ms, reply[2]) end
     return reply
   end)
 end

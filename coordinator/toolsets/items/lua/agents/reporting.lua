@@ -81,13 +81,13 @@ local function meant(request, held, last)
   return string.sub(ended, 1, ID)
 end
 
--- Takes a report: {agent; id, '' for the item that the agent claimed last; fence of the only claim that may report, 0:
--- any of the agent; its longest renewal (ms), 0: as before; where ends of its work are recorded; author {actor,
--- verification}; kind: note, done, failed, handed_back or ask; said; used, for `usage.add`, or false}. said = {id for a
--- new note, text; then of a note its key, of what is done the format of the text (false: no text) and a summary, of a
+-- Takes a report: {agent; id, '' for the item that the agent claimed last; where ends of its work are recorded; author
+-- {actor, verification}; kind: note, done, failed, handed_back or ask; said; used, for `usage.add`, or false; fence of
+-- the only claim that may report, 0: any of the agent; its longest renewal (ms), 0: as before}. said = {id for a new
+-- note, text; then of a note its key, of what is done the format of the text (false: no text) and a summary, of a
 -- question its beginning}. Returns Reported (store/agents/take.py).
 function reporting.take(run, request, report)
-  local agent, id, fence, most_ms, ends, author, kind, said, used = unpack(report)
+  local agent, id, ends, author, kind, said, used, fence, most_ms = unpack(report)
   local last = run.keys.request .. ends
   if id == '' then id = agents.item_of(run, agent) end
   if not id or report[2] == '' and request.fingerprint ~= '' then id = meant(request, id, last) end

@@ -63,10 +63,6 @@ class Report(NamedTuple):
     agent: str
     item: str
     """'': the one that it has claimed last."""
-    fence: int
-    """Of the only claim that may report; 0: any of the agent."""
-    most_ms: int
-    """For how long that is renewed at most; 0: as before."""
     ends: str
     """``ends_of`` the agent."""
     author: tuple[str, str]
@@ -74,8 +70,12 @@ class Report(NamedTuple):
     kind: str
     """note, done, failed, handed_back or ask."""
     said: Sequence[object]
-    used: Used | bool
+    used: Used | bool = False
     """For the item, since the last report."""
+    fence: int = 0
+    """Of the only claim that may report; 0: any of the agent."""
+    most_ms: int = 0
+    """For how long that is renewed at most; 0: as before."""
 
 
 class Taken(msgspec.Struct, array_like=True):
@@ -106,7 +106,7 @@ def ends_of(agent: str) -> str:
     return idempotency_key(agent, "ended", "work").key
 
 
-def bounds_of(only: Delegation | None) -> tuple[int, int]:
+def _bounds(only: Delegation | None) -> tuple[int, int]:
     """The fence of the only claim that a call is about, and for how long it may renew that; 0: any."""
     return (0, 0) if only is None else (only.fence, only.ttl_ms)
 
@@ -143,7 +143,7 @@ class TakeStore(ClaimStore):
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
         """
         key = waiting_key(agent.id)
-        waiting = pack((key.key, key.fingerprint, process, renew_ms, ends_of(agent.id), *bounds_of(only)))
+        waiting = pack((key.key, key.fingerprint, process, renew_ms, ends_of(agent.id), *_bounds(only)))
         try:
             return await self._change_by_schema(
                 _TAKE,
