@@ -177,6 +177,7 @@ class Fleet:
         for number in range(len(self._slots.all), slots or 0):
             self._slots.add(self._name(number))
         jobs = self.jobs(**selection)
+        jobs.eager = True
         tasks: set[asyncio.Task[None]] = set()
         failed: list[Exception] = []
 

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import msgspec
 
@@ -27,8 +28,10 @@ RELEASE_SECONDS = 5.0
 """How long a job that was interrupted may take to give its item back."""
 UNANSWERED = "the fleet does not answer"
 """Why that failed."""
-PROGRESS, RESULT = "progress", "result"
-"""Keys of notes."""
+PROGRESS = "progress"
+"""The key of a note."""
+UNTOUCHED = "untouched"
+"""Why an item is released whose work was not begun."""
 TERMINAL_ITEM = "terminal_item"
 """The outcome of a renewal that comes after the end of the item."""
 _LONGEST_DETAIL, _LONGEST_SUMMARY = 500, 2_000
@@ -36,6 +39,32 @@ _AT_ONCE = 16
 """Long results are read side by side."""
 
 _log = logging.getLogger(__name__)
+
+
+class Seat(Protocol):
+    """The place of a job in the loop that it came from."""
+
+    def keep(self, job: Job) -> KeptClaim:
+        """Renews the claim of the job from now on."""
+
+    def next_claim(self, outcome: Outcome, asked: bool) -> Mapping[str, Any]:
+        """What a call that ends the job claims the next one with; empty: nobody waits for one, or is to get one.
+
+        Args:
+            asked: whether the work says that there is to be a next one.
+        """
+
+    def heard(self, answer: Mapping[str, Any], sent: float) -> None:
+        """The answer to a call with that."""
+
+    def unheard(self, arguments: dict[str, Any], sent: float, requests: int) -> None:
+        """Such a call has had no answer, and the job has ended; when it was sent, and how many requests before."""
+
+    def leaves(self, released: dict[str, Any]) -> bool:
+        """Whether the next claim says that the job is released, or a call of its own in a moment."""
+
+    def freed(self, job: Job) -> None:
+        """The job has ended."""
 
 
 class Job:
@@ -65,14 +94,7 @@ class Job:
         stopping: called with that reason in place of cancelling the block, by whoever ends the work otherwise.
     """
 
-    def __init__(
-        self,
-        core: Core,
-        granted: Mapping[str, Any],
-        claim: Callable[[Job], KeptClaim],
-        freed: Callable[[Job], None],
-        raises: bool,
-    ) -> None:
+    def __init__(self, core: Core, granted: Mapping[str, Any], seat: Seat, raises: bool) -> None:
         self.item: dict[str, Any] = granted["item"]
         self.notes: list[dict[str, Any]] = granted.get("notes", [])
         self.results: list[dict[str, Any]] = granted.get("results", [])
@@ -89,10 +111,13 @@ class Job:
         self._meter = Meter()
         self._telling = asyncio.Lock()
         self._unseen: Told | None = None
-        """A call that tells of usage and whose answer was not seen."""
+        """A call that tells of usage, or ends the job, and whose answer was not seen."""
+        self._unseen_since = (0.0, 0)
+        """When it was sent first, and how many requests were sent before."""
         self._told_at = now()
         self._reporting: asyncio.Task[None] | None = None
-        self._freed = freed
+        self._seat = seat
+        self._start: Mapping[str, Any] = granted.get("start", {})
         self._raises = raises
         self._task: asyncio.Task[Any] | None = None
         self._cancels = 0
@@ -103,10 +128,12 @@ class Job:
         self._short = "notesTotal" in granted
         self._further: int = granted["nextOffset"] if granted.get("resultsLeft") else 0
         """How many results the claim has shown, if there are more."""
+        self.late = False
+        """Whether the claim may be over, because its answer took long."""
         self.unbegun: asyncio.TimerHandle | None = None
         self.entered = False
         """Whether work on it has begun."""
-        self._claim = claim(self)
+        self._claim = seat.keep(self)
 
     @property
     def id(self) -> str:
@@ -214,32 +241,40 @@ class Job:
         """Says how far the work is, as the note ``progress``."""
         await self.note(PROGRESS, text, usage=usage)
 
-    async def done(self, result: Any = None, summary: str | None = None, usage: Usage | None = None) -> None:
+    async def done(
+        self, result: Any = None, summary: str | None = None, usage: Usage | None = None, next: bool = False
+    ) -> None:
         """Finishes the item, or hands it to review where its type has such a phase.
+
+        If the loop waits for a job, as that of ``Fleet.work`` does, the same call claims the next one.
 
         Args:
             result: what came of it, text or JSON; becomes the note ``result``, which dependents get with their job.
             summary: a sentence for the history.
+            next: whether the call claims the next job in any case: the loop is about to go on. A job that it does not
+                begin soon is given back, untouched.
 
         Raises:
             Refused: a rule is against it, such as a missing note; write it and repeat the call.
             ClaimLost: the claim is lost, and nothing was changed.
         """
-        if self.role == "queue":
-            await self._advance("start", None)
+        self._check_open()
+        released = self._released("done")
+        if result is not None:
+            released["result"] = result
+        if summary:
+            released["summary"] = summary[:_LONGEST_SUMMARY]
+        self._moving = True
         try:
-            await self._move("start", summary, result, usage)
-        except Refused as refused:
-            if result is None or refused.data.get("missingNotes") or refused.data.get("blockers"):
-                raise
-            # Only a transition that ends an item takes a result; this one leads to review.
-            text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
-            self._written(await self.call("manage_notes", self._note(RESULT, text, None)))
-            await self._move("start", summary, None, usage)
-        if self.role == "terminal":
-            self._end("done")  # the agent's next claim releases it
+            (said,) = (await self._last_word(released, "done", usage, next))["releaseResults"]
+        finally:
+            self._moving = False
+        if said["outcome"] in ("success", "refused"):
+            self._moved(said["transition"])
         else:
-            await self._release("handed_back", "", outcome="done")
+            self._why = self._why or f"the claim is lost: {said['outcome']}"
+            raise ClaimLost("stale_fence", self._why)
+        self._end("done")
 
     async def fail(self, detail: str, usage: Usage | None = None) -> None:
         """Gives the item back as a failed attempt: it is offered again later, or put into quarantine."""
@@ -253,13 +288,32 @@ class Job:
         """Gives the item up for all agents: it is put into quarantine at once, until somebody resumes it."""
         await self._release("hopeless", detail, usage=usage)
 
-    async def hand_back(self, detail: str = "", usage: Usage | None = None) -> None:
-        """Gives the item back for another agent, at once and uncounted."""
-        await self._release("handed_back", detail, usage=usage)
+    async def hand_back(self, detail: str = "", usage: Usage | None = None, untouched: bool = False) -> None:
+        """Gives the item back for another agent, at once and uncounted.
+
+        Args:
+            untouched: whether the work was not begun: then the item is again as it was before its claim.
+        """
+        if untouched:
+            await self._release(UNTOUCHED, "", outcome="handed_back")
+        else:
+            await self._release("handed_back", detail, usage=usage)
 
     async def block(self, reason: str, usage: Usage | None = None) -> None:
         """Sets the item aside until somebody resumes it."""
-        await self._move("block", reason, None, usage)
+        self._check_open()
+        blocked = {
+            "itemId": self.id,
+            "trigger": "block",
+            "fenceToken": self.fence,
+            "summary": reason[:_LONGEST_SUMMARY],
+        }
+        self._moving = True
+        try:
+            (moved,) = (await self._tell("advance_item", {"transitions": [blocked]}, usage))["results"]
+        finally:
+            self._moving = False
+        self._moved(moved)
         await self._release("handed_back", "", outcome="blocked")
 
     async def ask(self, question: str, usage: Usage | None = None) -> None:
@@ -323,7 +377,7 @@ class Job:
             _log.error("the work on '%s' (%s) %s", self.title, self.id, reason, exc_info=error)
             await self._give_back("failed", "".join(traceback.format_exception_only(error)).strip())
         elif error is not None or self._interrupted is not None:
-            await self._give_back("handed_back", self._why or "the worker was stopped")
+            await self._give_back("handed_back", self._why or "the worker was stopped", goes_on=False)
         elif self.outcome is None:
             _log.warning("the work on '%s' (%s) has ended without done(): it is given up", self.title, self.id)
             await self._give_back("gave_up", "the worker has left without saying what came of it")
@@ -355,16 +409,21 @@ class Job:
         """Renews the claim soon, for what the answer may say."""
         self._core.keeper.renew_soon(self._claim)
 
-    async def start(self) -> None:
-        """Begins the item, unless notes are missing: then ``needs`` has them, and ``done`` will try again."""
-        if self.role != "queue" and not self.takeover:
+    async def check_claim(self) -> None:
+        """Notes in ``needs`` what is missing because of which the item could not be started; ``done`` will try again.
+
+        Raises:
+            FleetError: something else was against it; ClaimLost: the claim was granted long ago, and is over.
+        """
+        if self.late:
+            (renewed,) = (await self._tell("claim_item", self._renewal()))["claimResults"]
+            if renewed["outcome"] != "success":
+                raise ClaimLost("stale_fence", f"the claim is lost: {renewed['outcome']}")
+        if self._start.get("applied", True) or (self.role != "queue" and not self.takeover):
             return
-        try:
-            await self._advance("start", None)
-        except Refused as refused:
-            self.needs = refused.data.get("missingNotes", [])
-            if not self.needs:
-                raise
+        self.needs = self._start.get("missingNotes", [])
+        if not self.needs:
+            self._moved(self._start)
 
     async def read_whole(self) -> None:
         """Reads what the claim has left out: further notes and results, and long texts of which it showed the
@@ -387,10 +446,28 @@ class Job:
         result["result"] = msgspec.json.decode(note["body"]) if result.get("format") == "json" else note["body"]
         del result["size"]
 
-    async def _give_back(self, reason: Literal["failed", "gave_up", "handed_back"], detail: str) -> None:
-        """Releases the item whatever happens to this task. If that fails, the end of the claim does it."""
-        if self.outcome is None:
+    async def _give_back(
+        self, reason: Literal["failed", "gave_up", "handed_back"], detail: str, goes_on: bool = True
+    ) -> None:
+        """Releases the item whatever happens to this task. If that fails, the end of the claim does it.
+
+        Args:
+            goes_on: whether the loop may be about to claim the next one.
+        """
+        if self.outcome is None and not (goes_on and self._leave_later(reason, detail)):
             await self._core.settle(self._try_release(reason, detail))
+
+    def _leave_later(self, reason: Literal["failed", "gave_up", "handed_back"], detail: str) -> bool:
+        """Ends the job at once if the next claim can release its item."""
+        models = self._meter.models()
+        if self._unseen is not None or self._telling.locked() or len(models) > 1:
+            return False
+        told = Told("claim_item", {"releases": [self._released(reason, detail)]}, {}, self._meter.take("".join(models)))
+        if not self._seat.leaves(told.sent["releases"][0]):
+            self._meter.add(told.metered)
+            return False
+        self._end(reason)
+        return True
 
     async def _try_release(self, reason: Literal["failed", "gave_up", "handed_back"], detail: str) -> None:
         try:
@@ -401,31 +478,8 @@ class Job:
         finally:
             self._end(reason)
 
-    async def _advance(self, trigger: str, summary: str | None) -> None:
-        self._check_open()
-        self._moved(await self.call("advance_item", self._transition(trigger, summary)))
-
-    async def _move(self, trigger: str, summary: str | None, result: Any, usage: Usage | None) -> None:
-        """The same for a transition after which the work is over: it tells what was used."""
-        self._check_open()
-        moved = self._transition(trigger, summary)
-        if result is not None:
-            moved["transitions"][0]["result"] = result
-        self._moving = True
-        try:
-            answer = await self._tell("advance_item", moved, usage)
-        finally:
-            self._moving = False
-        self._moved(answer)
-
-    def _transition(self, trigger: str, summary: str | None) -> dict[str, Any]:
-        moved: dict[str, Any] = {"itemId": self.id, "trigger": trigger, "fenceToken": self.fence}
-        if summary:
-            moved["summary"] = summary[:_LONGEST_SUMMARY]
-        return {"transitions": [moved]}
-
-    def _moved(self, answer: dict[str, Any]) -> None:
-        (moved,) = answer["results"]
+    def _moved(self, moved: Mapping[str, Any]) -> None:
+        """Takes the result of a transition. Raises FleetError if it was refused."""
         if not moved["applied"]:
             code = moved.get("errorCode")
             error = error_of(code, moved["error"], moved) if code else Refused("refused", moved["error"], moved)
@@ -438,13 +492,26 @@ class Job:
         self, reason: str, detail: str, outcome: Outcome | None = None, usage: Usage | None = None
     ) -> None:
         self._check_open()
-        released = {"itemId": self.id, "fenceToken": self.fence, "reason": reason}
-        if detail.strip():  # names of files in a message may be no text
-            released["detail"] = detail[:_LONGEST_DETAIL].encode(errors="replace").decode()
-        answer = await self._tell("claim_item", {"releases": [released]}, usage)
-        self._end(outcome or reason)  # type: ignore[arg-type]  # the reasons are outcomes
+        ended: Outcome = outcome or reason  # type: ignore[assignment]  # the reasons are outcomes
+        answer = await self._last_word(self._released(reason, detail), ended, usage)
+        self._end(ended)
         if answer["releaseResults"][0]["outcome"] != "success":
             _log.debug("'%s' was not ours any more: %s", self.id, answer["releaseResults"][0])
+
+    def _released(self, reason: str, detail: str = "") -> dict[str, Any]:
+        if reason == "handed_back" and not self.entered:
+            reason = UNTOUCHED
+        released: dict[str, Any] = {"itemId": self.id, "fenceToken": self.fence, "reason": reason}
+        if detail.strip() and reason != UNTOUCHED:  # names of files in a message may be no text
+            released["detail"] = detail[:_LONGEST_DETAIL].encode(errors="replace").decode()
+        return released
+
+    async def _last_word(
+        self, released: dict[str, Any], outcome: Outcome, usage: Usage | None, asked: bool = False
+    ) -> dict[str, Any]:
+        """Releases the item, and claims the next one with the same call if that is wanted."""
+        claim = partial(self._seat.next_claim, outcome, asked)
+        return await self._tell("claim_item", {"releases": [released]}, usage, claim)
 
     def _renewal(self, **more: Any) -> dict[str, Any]:
         claim = {"itemId": self.id, "fenceToken": self.fence, "ttlSeconds": self._claim.ttl, **more}
@@ -464,8 +531,14 @@ class Job:
             self._told_at, self._reporting = now(), None
         self._report_in_time()
 
-    async def _tell(self, tool: str, arguments: dict[str, Any], usage: Usage | None = None) -> dict[str, Any]:
-        """Calls a tool about the item, and tells with it what was used."""
+    async def _tell(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        usage: Usage | None = None,
+        claim: Callable[[], Mapping[str, Any]] = dict,
+    ) -> dict[str, Any]:
+        """Calls a tool about the item, and tells with it what was used; ``claim()``: what it claims besides."""
         used = checked(usage or {})
         async with self._telling:
             if (answer := await self._send_unseen(tool, arguments, used)) is not None:
@@ -476,7 +549,7 @@ class Job:
             for other in models:
                 if other != model:
                     await self._send(Told("claim_item", self._renewal(), {}, self._meter.take(other)))
-            return await self._send(Told(tool, arguments, used, self._meter.take(model)))
+            return await self._send(Told(tool, arguments, used, self._meter.take(model), claim()))
 
     async def _send_unseen(
         self, tool: str = "", arguments: Mapping[str, Any] | None = None, used: Usage | None = None
@@ -494,7 +567,9 @@ class Job:
         return answer if same else None
 
     async def _send(self, call: Told) -> dict[str, Any]:
-        self._unseen = call if call.tells else None
+        if call is not self._unseen:
+            self._unseen_since = now(), self._core.requests
+        self._unseen = call if call.tells or "releases" in call.arguments else None
         try:
             answer = await self.call(call.tool, call.sent)
         except FleetError as error:
@@ -503,11 +578,13 @@ class Job:
                 self._meter.add(call.metered)
             raise
         self._unseen, self._told_at = None, now()
+        if call.claim:
+            self._seat.heard(answer, self._unseen_since[0])
         if not taken(answer):
             self._meter.add(call.metered)
         elif call.tells and call.tool == "manage_notes" and now() - self._claim.sent >= REPORT_SECONDS:
             self._core.keeper.renew_soon(self._claim)  # whose answer says whether a budget is spent now
-        for claim in answer.get("claimResults", ()):
+        for claim in answer.get("claimResults", ()) if not call.claim else ():
             if claim.get("stop") and "budget" in claim:
                 self.halt(claim["stopReason"])
         return answer
@@ -521,9 +598,11 @@ class Job:
         if self.outcome is not None:
             return
         self.outcome = outcome
-        if self._meter or self._unseen is not None:
+        if self._unseen is not None and self._unseen.claim:
+            self._seat.unheard(self._unseen.sent, *self._unseen_since)
+        if self._meter or (self._unseen is not None and self._unseen.tells):
             _log.warning("some usage of '%s' (%s) could not be reported", self.title, self.id)
         if self._reporting is not None and self._reporting is not asyncio.current_task():
             self._reporting.cancel()
         self._core.keeper.forget(self._claim)
-        self._freed(self)
+        self._seat.freed(self)

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 from uuid import uuid4
@@ -17,18 +17,20 @@ from coordinator.client.calls import WAIT_MS, away_seconds
 from coordinator.client.core import Core
 from coordinator.client.errors import FleetError, Unavailable
 from coordinator.client.held_back import counted, described
-from coordinator.client.job import RELEASE_SECONDS, UNANSWERED, Job
+from coordinator.client.job import RELEASE_SECONDS, UNANSWERED, UNTOUCHED, Job, Outcome
 from coordinator.client.renewals import KeptClaim, now
 
 T = TypeVar("T")
-IDLE_SECONDS = 0.2
-"""A slot that has not claimed again after that releases the item that it has finished."""
+GOES_ON_SECONDS = 0.02
+"""A slot that has not claimed again after that says alone what came of its last job."""
 UNENTERED_SECONDS = 15.0
 """A job whose work has not begun after that is given back: nobody is going to do it."""
 _PARTS = ("item", "notes", "results")
 _PATIENCE = 3
 """So many failures in a row change nothing; each further one doubles the pause before the next claim."""
 _LONGEST_PAUSE = 60.0
+UNWANTED = "no more jobs are wanted"
+FAILED = ("failed", "gave_up")
 SPENT_SECONDS = 300.0
 """The longest pause of an agent whose budget is spent: it may be raised."""
 
@@ -40,8 +42,14 @@ class Slot:
 
     def __init__(self, agent: str) -> None:
         self.agent = agent
-        self.finished: tuple[str, int] | None = None
-        """A finished item and its fence, which the agent's next claim releases."""
+        self.last_word: dict[str, Any] | None = None
+        """The release of its last job, which the next claim makes."""
+        self.granted: tuple[dict[str, Any], float] | None = None
+        """A claim that has come with the end of its last job, and when it was asked for."""
+        self.coming: tuple[Job, Jobs] | None = None
+        """The job that this has become, until the loop that it is for takes it."""
+        self.found_none = False
+        """Whether the end of its last job has claimed in vain."""
         self.unseen: tuple[dict[str, Any], float, int] | None = None
         """Arguments of a claim whose answer was not seen, when it was made, and how many requests were sent before."""
         self.rest = 0.0
@@ -103,7 +111,7 @@ class Slots:
                 answer = await self._core.call("claim_item", at_once(slot.unseen[0]), agent=slot.agent)
                 result = answer["claimResults"][0]
                 if result["outcome"] == "success":
-                    released = {"itemId": result["itemId"], "fenceToken": result["fenceToken"], "reason": "handed_back"}
+                    released = {"itemId": result["itemId"], "fenceToken": result["fenceToken"], "reason": UNTOUCHED}
                     await self._core.call("claim_item", {"releases": [released]}, agent=slot.agent)
         except (FleetError, TimeoutError) as error:
             _log.warning("a claim of %s may be held until its time is over: %s", slot.agent, f"{error}" or UNANSWERED)
@@ -111,13 +119,13 @@ class Slots:
             slot.unseen = None
 
     async def let_go(self, slot: Slot) -> None:
-        """Releases the finished item that the agent of a slot still holds."""
-        if slot.finished is not None:
-            (item, fence), slot.finished = slot.finished, None
-            with contextlib.suppress(FleetError):  # the claim ends by itself
-                await self._core.call(
-                    "claim_item", {"releases": [{"itemId": item, "fenceToken": fence}]}, agent=slot.agent
-                )
+        """Says what came of the last job of a slot, if its next claim does not."""
+        if slot.last_word is not None:
+            released, slot.last_word = slot.last_word, None
+            try:
+                await self._core.call("claim_item", {"releases": [released]}, agent=slot.agent)
+            except FleetError as error:
+                _log.warning("'%s' could not be released: %s", released["itemId"], error)
 
     async def take(self, takers: set[asyncio.Future[Slot | None]]) -> Slot | None:
         """The next that is free. Who waits for it is among ``takers`` meanwhile, and may be sent away with None."""
@@ -139,6 +147,10 @@ class Slots:
         return slot in self._free
 
     def give(self, slot: Slot) -> None:
+        """Frees a slot; one that has a job already goes to the loop that this is for."""
+        if slot.coming is not None:
+            slot.coming[1].offer(slot)
+            return
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
@@ -181,6 +193,12 @@ class Jobs:
         self._watch: asyncio.Task[object] | None = None
         self._over = asyncio.Event()
         self._takers: set[asyncio.Future[Slot | None]] = set()
+        self._ready: deque[Slot] = deque()
+        """Slots with a job that nobody has taken yet."""
+        self.promised = 0
+        """How many of those who wait for a slot are to get the job that the end of another one claims."""
+        self.eager = False
+        """Whether the loop takes each job at once, however many there are."""
         self._failures = 0
         self._away = 0
         self._empty = False
@@ -203,7 +221,7 @@ class Jobs:
             if self._failures > _PATIENCE:
                 pause = Backoff(1.0, _LONGEST_PAUSE, (0.8, 1.2)).after(self._failures - _PATIENCE - 1)
                 await self._before_end(asyncio.sleep(pause))
-            slot = await self._slots.take(self._takers)
+            slot = self._ready.popleft() if self._ready else await self._slots.take(self._takers)
             if slot is None:
                 break
             if self._over.is_set():
@@ -232,24 +250,29 @@ class Jobs:
         for waiter in self._takers:
             if not waiter.done():
                 waiter.set_result(None)
+        while self._ready:
+            self._return(self._ready[0])
 
     async def _claim(self, slot: Slot) -> Job | None:
         """A job for this slot, which the end of the job frees; None: there was none, or it could not be begun."""
+        if slot.coming is not None:
+            (job, _), slot.coming = slot.coming, None
+            return await self._whole(job)
         try:
-            granted, sent = await self._granted(slot)
+            granted = await self._granted(slot)
         except Unavailable as error:
             self._slots.give(slot)
             if not self._wait:
                 raise
             if not self._away:
                 _log.warning("no jobs for now: %s", error)
-            if slot.finished is not None:
-                self._core.background(self._slots.let_go(slot))
+            self._core.background(self._slots.let_go(slot))
             self._away += 1
             await self._before_end(asyncio.sleep(away_seconds(self._away - 1)))
             return None
         except FleetError:  # it was refused, so it holds nothing
             slot.unseen = None
+            self._core.background(self._slots.let_go(slot))
             self._slots.give(slot)
             raise
         except BaseException:
@@ -258,17 +281,24 @@ class Jobs:
         if granted is None:
             self._free(slot)
             return None
-        slot.finished = None
-        job = Job(
-            self._core, granted, lambda job: self._keep(job, sent), lambda job: self._freed(job, slot), self._raises
-        )
-        self._slots.running.add(job)
+        job = self._begin(slot, *granted)
         if self._over.is_set():
-            job.interrupt("no more jobs are wanted", "handed_back")
+            job.interrupt(UNWANTED, "handed_back")
             await job.leave()
             return None
+        return await self._whole(job)
+
+    def _begin(self, slot: Slot, granted: dict[str, Any], sent: float) -> Job:
+        job = Job(self._core, granted, _Seat(self, slot, sent), self._raises)
+        self._slots.running.add(job)
+        soon = min(UNENTERED_SECONDS, self._ttl / 3)
+        job.unbegun = asyncio.get_running_loop().call_later(soon, self._look_whether_begun, job, slot)
+        return job
+
+    async def _whole(self, job: Job) -> Job | None:
+        """The job, if it could be begun, with all that belongs to it."""
         try:
-            await job.start()
+            await job.check_claim()
             await job.read_whole()
         except FleetError as error:
             await job.leave(error)
@@ -276,39 +306,51 @@ class Jobs:
         except BaseException as error:
             await job.leave(error)
             raise
-        soon = min(UNENTERED_SECONDS, self._ttl / 3)
-        job.unbegun = asyncio.get_running_loop().call_later(soon, self._look_whether_begun, job)
         return job
 
-    async def _granted(self, slot: Slot) -> tuple[dict[str, Any] | None, float]:
+    async def _granted(self, slot: Slot) -> tuple[dict[str, Any], float] | None:
         """A claim that succeeded, and when it was asked for; None: there was none."""
-        arguments: dict[str, Any] = {"requestId": str(uuid4()), "claims": [self._entry], "include": [*_PARTS]}
-        if self._capabilities is not None:
-            arguments["capabilities"] = [*self._capabilities]
-        sent, before = now(), self._core.requests
         if slot.unseen is not None:
             # That call may have got an item: the same request brings the recorded answer.
-            arguments, sent, before = at_once(slot.unseen[0]), *slot.unseen[1:]
-        slot.unseen = arguments, sent, before
-        # Without a wait the call is much cheaper, and while there is work it gets some.
+            arguments, sent, before = slot.unseen
+            result = await self._asked(slot, at_once(arguments), sent, before)
+            if result["outcome"] == "success":
+                return result, sent
+        arguments, sent = self._claim_call(), now()
+        if slot.last_word is not None:
+            arguments["releases"] = [slot.last_word]
+        found_none, slot.found_none = slot.found_none, False
+        if not found_none or not self._wait:
+            # Without a wait the call is much cheaper, and while there is work it gets some.
+            result = await self._asked(slot, arguments, sent)
+            slot.last_word = None
+            if result["outcome"] != "no_match" or not self._wait or self._over.is_set():
+                return self._outcome(slot, result, sent)
+        arguments, sent = {**self._claim_call(), "waitMs": WAIT_MS}, now()
+        waited = await self._before_end(self._asked(slot, arguments, sent))
+        return None if waited is None else self._outcome(slot, waited, sent)
+
+    def _claim_call(self) -> dict[str, Any]:
+        """The arguments of a call that claims and starts an item."""
+        arguments = {"requestId": str(uuid4()), "claims": [self._entry], "start": True, "include": [*_PARTS]}
+        if self._capabilities is not None:
+            arguments["capabilities"] = [*self._capabilities]
+        return arguments
+
+    async def _asked(
+        self, slot: Slot, arguments: dict[str, Any], sent: float, before: int | None = None
+    ) -> dict[str, Any]:
+        """The result of a claim."""
+        slot.unseen = arguments, sent, self._core.requests if before is None else before
         answer = await self._core.look(arguments, slot.agent)
         self._away = 0
         slot.unseen = None
-        result = answer["claimResults"][0]
+        result: dict[str, Any] = answer["claimResults"][0]
         self._note(result)
-        if result["outcome"] == "no_match" and self._wait and not self._over.is_set():
-            arguments = {**arguments, "requestId": str(uuid4()), "waitMs": WAIT_MS}
-            arguments.pop("releases", None)
-            if slot.finished is not None:
-                arguments["releases"] = [{"itemId": slot.finished[0], "fenceToken": slot.finished[1]}]
-            sent = now()
-            slot.unseen = arguments, sent, self._core.requests
-            waited = await self._before_end(self._core.look(arguments, slot.agent))
-            if waited is None:
-                return None, sent
-            slot.unseen = slot.finished = None
-            result = waited["claimResults"][0]
-            self._note(result)
+        return result
+
+    def _outcome(self, slot: Slot, result: dict[str, Any], sent: float) -> tuple[dict[str, Any], float] | None:
+        """The claim, if it has succeeded; else what follows of that."""
         if result["outcome"] == "success":
             slot.why = ""
             return result, sent
@@ -318,7 +360,7 @@ class Jobs:
             self.end()
         elif result["outcome"] == "budget_exhausted":
             self._spent(slot, str(result["error"]), result.get("retryAfterMs", 0) / 1000)
-        return None, sent
+        return None
 
     def _note(self, result: dict[str, Any]) -> None:
         self.held_back = counted(result)
@@ -340,8 +382,6 @@ class Jobs:
         if slot.why != why:
             slot.why = why
             _log.warning("%s claims nothing for now: %s", slot.agent, why)
-        if slot.finished is not None:
-            self._core.background(self._slots.let_go(slot))
 
     def _free(self, slot: Slot) -> None:
         """Frees a slot without a job. A claim whose answer was not seen may hold an item, which is given back first."""
@@ -353,7 +393,8 @@ class Jobs:
         else:
             self._core.background(self._slots.recall(slot)).add_done_callback(lambda _: self._slots.give(slot))
 
-    def _keep(self, job: Job, sent: float) -> KeptClaim:
+    def keep(self, job: Job, sent: float) -> KeptClaim:
+        """Renews the claim of a job, which was asked for at that time."""
         loop, core = asyncio.get_running_loop(), self._core
         wire, actor = (core.url, core.token, core.project), core.actor(job.agent) or {}
         lost = partial(_tell, loop, job.interrupt)
@@ -362,24 +403,73 @@ class Jobs:
         if (moment := now()) - sent > self._ttl / 4:
             # It was granted at some time during a long wait: what is left of it is known when it has been renewed.
             claim.placed(moment)
-            claim.due = moment
+            job.late = True
         core.keeper.keep(claim)
         return claim
 
-    def _freed(self, job: Job, slot: Slot) -> None:
+    def next_claim(self, outcome: Outcome, asked: bool) -> Mapping[str, Any]:
+        """What the end of a job claims besides, so that who waits for a job gets it; empty: nothing. What is claimed
+        is promised to one of those who wait, until ``free`` is called."""
+        failed = self._failures + (outcome in FAILED)
+        waiting = self.eager or sum(not taker.done() for taker in self._takers) > self.promised
+        if self._over.is_set() or self._ready or failed > _PATIENCE or not (asked or waiting):
+            return {}
+        self.promised += 1
+        claim = self._claim_call()
+        del claim["requestId"]  # that of the whole call
+        return claim
+
+    def hear(self, slot: Slot, result: dict[str, Any], sent: float) -> None:
+        """What the end of the job of a slot has claimed."""
+        self._away = 0
+        self._note(result)
+        slot.granted = self._outcome(slot, result, sent)
+        slot.found_none = result["outcome"] == "no_match"
+
+    def leave(self, slot: Slot, released: dict[str, Any]) -> bool:
+        """Has the next claim of a slot release its job, if that comes soon."""
+        if self._over.is_set():
+            return False
+        slot.last_word = released
+        asyncio.get_running_loop().call_later(GOES_ON_SECONDS, self._say_alone, slot, released)
+        return True
+
+    def _say_alone(self, slot: Slot, released: dict[str, Any]) -> None:
+        if slot.last_word is released and self._slots.is_free(slot):
+            self._core.background(self._slots.let_go(slot))
+
+    def free(self, job: Job, slot: Slot) -> None:
+        """The job of a slot has ended."""
         self._slots.ended(job)
         if job.outcome == "done":
             self._failures = 0
-            slot.finished = (job.id, job.fence)
-            asyncio.get_running_loop().call_later(IDLE_SECONDS, self._release_idle, slot)
-        elif job.outcome in ("failed", "gave_up"):
+        elif job.outcome in FAILED:
             self._failures += 1
-        self._slots.give(slot)
+        if slot.granted is not None:
+            granted, slot.granted = slot.granted, None
+            slot.coming = self._begin(slot, *granted), self
+        if slot.rest:
+            self._free(slot)
+        else:
+            self._slots.give(slot)
 
-    def _release_idle(self, slot: Slot) -> None:
-        """Releases what a slot has finished, if it has not claimed again: its next claim may be far away."""
-        if slot.finished is not None and self._slots.is_free(slot):
-            self._core.background(self._slots.let_go(slot))
+    def offer(self, slot: Slot) -> None:
+        """Gives a slot with a job to whoever waits in this loop."""
+        for taker in self._takers:
+            if not taker.done():
+                taker.set_result(slot)
+                return
+        self._ready.append(slot)
+        if self._over.is_set():
+            self._return(slot)
+
+    def _return(self, slot: Slot) -> None:
+        """Gives a job back that nobody takes."""
+        self._ready.remove(slot)
+        if slot.coming is not None:
+            (job, _), slot.coming = slot.coming, None
+            job.interrupt(UNWANTED, "handed_back")
+            self._core.background(job.leave())
 
     def _stopped(self, job: Job, why: str, spent: bool) -> None:
         if spent:
@@ -388,8 +478,10 @@ class Jobs:
             _log.warning("no more jobs: %s", why)
             self.end()
 
-    def _look_whether_begun(self, job: Job) -> None:
-        if job.outcome is None and not job.entered:
+    def _look_whether_begun(self, job: Job, slot: Slot) -> None:
+        if slot in self._ready:
+            self._return(slot)
+        elif job.outcome is None and not job.entered:
             _log.warning("the work on '%s' (%s) was not begun: use `async with job`; it is released", job.title, job.id)
             job.interrupt("the work was not begun", "handed_back")
             self._core.background(job.leave())
@@ -405,6 +497,43 @@ class Jobs:
             over.cancel()
             if not task.done():
                 task.cancel()
+
+
+class _Seat:
+    """The ``Seat`` of a job of a slot."""
+
+    def __init__(self, jobs: Jobs, slot: Slot, sent: float) -> None:
+        self._jobs, self._slot, self._sent = jobs, slot, sent
+        self._promised = False
+
+    def keep(self, job: Job) -> KeptClaim:
+        return self._jobs.keep(job, self._sent)
+
+    def next_claim(self, outcome: Outcome, asked: bool) -> Mapping[str, Any]:
+        self._settle()
+        if self._slot.granted is not None:  # by a call that was repeated
+            return {}
+        claim = self._jobs.next_claim(outcome, asked)
+        self._promised = bool(claim)
+        return claim
+
+    def heard(self, answer: Mapping[str, Any], sent: float) -> None:
+        self._jobs.hear(self._slot, answer["claimResults"][0], sent)
+
+    def unheard(self, arguments: dict[str, Any], sent: float, requests: int) -> None:
+        self._slot.unseen = arguments, sent, requests
+
+    def leaves(self, released: dict[str, Any]) -> bool:
+        return self._jobs.leave(self._slot, released)
+
+    def freed(self, job: Job) -> None:
+        self._settle()
+        self._jobs.free(job, self._slot)
+
+    def _settle(self) -> None:
+        """Nobody waits for what this job's end claims any more."""
+        self._jobs.promised -= self._promised
+        self._promised = False
 
 
 def at_once(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -69,6 +69,8 @@ class Told:
     """What the caller says with this very call; if it is refused, it was not told."""
     metered: Used
     """What was used before."""
+    claim: Mapping[str, Any] = field(default_factory=dict)
+    """What is claimed with it besides."""
     sent: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,7 +79,7 @@ class Told:
         both.add(self.metered)
         both.add(self.given)
         used = both.take((self.given or self.metered).get("model", ""))
-        self.sent = {**request, **(_with(self.arguments, used) if used else self.arguments)}
+        self.sent = {**request, **(_with(self.arguments, used) if used else self.arguments), **self.claim}
         self.tells = bool(used)
 
     def is_same(self, tool: str, arguments: Mapping[str, Any], used: Used) -> bool:
@@ -86,7 +88,7 @@ class Told:
 
 def taken(answer: Mapping[str, Any]) -> bool:
     """Whether the (only) element of a call was taken, by its answer."""
-    for name, good in (("claimResults", "success"), ("releaseResults", "success")):
+    for name, good in (("releaseResults", "success"), ("claimResults", "success")):
         if answer.get(name):
             return bool(answer[name][0]["outcome"] == good)
     if "results" in answer:

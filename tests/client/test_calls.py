@@ -198,9 +198,9 @@ async def test_calls_of_all_toolsets_reach_a_real_fleet(running: RunningFleet, f
 @pytest.mark.parametrize(
     ("result", "why"),
     [
-        (math.nan, "transitions[0].result is nan"),
-        ({"best": None, "loss": math.inf}, "transitions[0].result.loss is inf"),
-        ({"losses": [1.0, (0.5, -math.inf)]}, "transitions[0].result.losses[1][1] is -inf"),
+        (math.nan, "releases[0].result is nan"),
+        ({"best": None, "loss": math.inf}, "releases[0].result.loss is inf"),
+        ({"losses": [1.0, (0.5, -math.inf)]}, "releases[0].result.losses[1][1] is -inf"),
     ],
 )
 async def test_numbers_that_json_does_not_have_are_refused(fleet: Fleet, result: Any, why: str) -> None:

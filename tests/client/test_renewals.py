@@ -14,11 +14,10 @@ from tests.client.scripted import Scripted, Step, answer, part, refusal, silence
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
-ITEM = {"id": "00000000-0000-4000-8000-000000000001", "title": "one", "role": "queue"}
+ITEM = {"id": "00000000-0000-4000-8000-000000000001", "title": "one", "role": "work"}
 CLAIMED = answer(
     {"claimResults": [{"outcome": "success", "item": ITEM, "itemId": ITEM["id"], "fenceToken": 7, "claimedBy": "me"}]}
 )
-MOVED = answer({"results": [{"applied": True, "newRole": "work"}]})
 TTL = 1
 
 
@@ -29,11 +28,11 @@ def renewed(**more: Any) -> Step:
 async def held(scripted: Scripted, *steps: Step, renewals: int = 0) -> tuple[Job, float]:
     """Works on a job with these answers to its renewals, until there were so many of them; 0: until it is lost.
     Returns it, and how long that took."""
-    scripted.steps = [CLAIMED, MOVED, *steps]
+    scripted.steps = [CLAIMED, *steps]
     async with Fleet(scripted.url, agent="me") as fleet, await anext(fleet.jobs(ttl=TTL, grace=0.05)) as job:
         began = time.monotonic()
         try:
-            await wait_until(lambda: 0 < renewals <= len(scripted.calls) - 2, what="renewals, or the loss of the claim")
+            await wait_until(lambda: 0 < renewals <= len(scripted.calls) - 1, what="renewals, or the loss of the claim")
         finally:
             took = time.monotonic() - began
             scripted.steps = [renewed()]
@@ -77,7 +76,7 @@ async def test_any_other_answer_ends_the_work_at_once(scripted: Scripted, step: 
 
 
 async def test_a_drained_agent_finishes_and_gets_no_more(scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
-    scripted.steps = [CLAIMED, MOVED, renewed(stop=True, reason="moved elsewhere")]
+    scripted.steps = [CLAIMED, renewed(stop=True, reason="moved elsewhere")]
     seen = []
     async with Fleet(scripted.url, agent="me") as fleet:
         async for job in fleet.jobs(ttl=TTL):
@@ -113,7 +112,7 @@ async def test_a_claim_whose_answer_was_lost_is_repeated_under_its_id(
     async with Fleet(scripted.url, agent="me") as fleet:
         coming = asyncio.ensure_future(anext(fleet.jobs(ttl=900)))
         await wait_until(lambda: len(pauses) > 1, what="calls after a pause")
-        scripted.steps = [CLAIMED, MOVED, renewed()]
+        scripted.steps = [CLAIMED, renewed()]
         async with await coming as job:
             assert job.title == "one"
     assert len({one["arguments"]["requestId"] for one in scripted.calls if "include" in one["arguments"]}) == 1

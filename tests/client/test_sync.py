@@ -28,7 +28,7 @@ from tests.support.wait import wait_until_sync
             Fleet,
             {"at", "busy", "feed", "settle"},
         ),
-        (sync.SyncJob, Job, {"enter", "halt", "interrupt", "leave", "look", "read_whole", "start"}),
+        (sync.SyncJob, Job, {"enter", "halt", "interrupt", "leave", "look", "read_whole", "check_claim"}),
         (sync.SyncTree, Tree, set()),
         (sync.SyncRun, Run, set()),
     ],

@@ -102,12 +102,12 @@ async def test_what_was_counted_is_told_however_the_work_ends(fleet: Fleet) -> N
 
 
 @pytest.mark.parametrize("unmade", [False, True], ids=["made", "not made"])
-@pytest.mark.parametrize("tool", ["manage_notes", "advance_item"])
+@pytest.mark.parametrize("tool", ["manage_notes", "claim_item"])
 async def test_a_call_that_was_not_answered_adds_once(deaf: Deaf, tool: str, unmade: bool) -> None:
     (item,) = await add(deaf, "one")
     async with await next_job(deaf) as job:
         job.usage(outputTokens=5)
-        act = job.done if tool == "advance_item" else lambda **more: job.note("n", "b", **more)
+        act = job.done if tool == "claim_item" else lambda **more: job.note("n", "b", **more)
         deaf.deaf, deaf.unmade = tool, unmade
         with pytest.raises(Unavailable):
             await act(usage={"outputTokens": 7})

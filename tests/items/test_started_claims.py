@@ -111,6 +111,18 @@ async def test_what_is_no_new_work_is_not_started_and_the_answer_says_so(tools: 
     assert await tools.role(item) == role
 
 
+async def test_a_call_that_starts_makes_its_releases_first_and_may_get_the_same_item(tools: Client) -> None:
+    item = await tools.add(retryBackoffSeconds=0)
+    claim = await started(tools)
+    failed = {"itemId": item, "fenceToken": claim["fenceToken"], "reason": "failed", "detail": "why"}
+    call = call_of("agent", releases=[failed], start=True, include=["item"])
+    answer = await tools("claim_item", **call)
+    assert answer["releaseResults"][0]["outcome"] == "success"
+    again = only(answer)
+    assert (again["itemId"], again["takeover"], again["item"]["attempts"]["count"]) == (item, True, 1)
+    assert await tools("claim_item", **call) == answer
+
+
 async def test_only_the_item_held_in_the_end_is_started(tools: Client) -> None:
     first, second = await tools.add_many(2)
     answer = await tools.claims("agent", [{"itemId": first}, {"itemId": second}], start=True)

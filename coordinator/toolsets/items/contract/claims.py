@@ -150,7 +150,7 @@ class ClaimItem(base.Arguments, kw_only=True):
     releases: Annotated[
         list[ReleaseEntry],
         doc(
-            "Released after the claims, what a claim gives up before; at most 100 with these.",
+            "Released after the claims, what a claim gives up, and all with start, before; at most 100 with these.",
             published={"maxItems": 100},
         ),
     ] = []

@@ -85,7 +85,7 @@ return function(run, request, agent, who, wanted, releases, include, author)
   return change(run, request, {looks_for = expiry.looked_for_by_changes(run.keys.prefix)}, function()
     if starting.lacks_config(run, author) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     agents.meet(run, agent, who)
-    local made, _, refused = releasing.finish(run, releases, agent, author)
+    local made, _, refused = releasing.make_first(run, releases, agent, author)
     local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent) or nil
     local list = wanted ~= '' and cmsgpack.unpack(wanted) or {}
     local budgeted = run.settings.b or not run.absent[run.keys.spent_budgets]

@@ -34,7 +34,7 @@ local SCAN_MAX = finding.SCAN_MAX
 local SWEEPS = {expiry.SWEEP_BATCH, SCAN_MAX} -- expired claims put back at most, before each of two searches
 local POLL_MS = 1000 -- the retry interval of callers that do not wait
 
--- The reply of an unfinished call, with its releases; it is recorded if some of these have ended items (`number`).
+-- The reply of an unfinished call, with its releases; it is recorded if some of these (`number`) were made.
 local function without_item(run, outcome, cursor, made, number)
   return {run.now, {{outcome, cursor, 0, 0, 0}}, made}, number > 0 and 'P'
 end
@@ -68,7 +68,7 @@ return function(
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
     local capabilities = agents.meet(run, agent, who).capabilities
     selector.capabilities = capabilities ~= '' and capabilities or nil
-    local made, number, refused = releasing.finish(run, waiter and '' or releases, agent, author, progress)
+    local made, number, refused = releasing.make_first(run, waiter and '' or releases, agent, author, progress)
     local refusal = refused and {'release_refused', '', 0, 0, 0} or finding.refusal(run, selector, agent)
 
     only = '0' -- from here on this step makes the record, so no other call can have received it

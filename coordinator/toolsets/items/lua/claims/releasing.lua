@@ -1,6 +1,7 @@
 -- The releases of a call, by the agent itself. Those that end their item come first: a claim of the call may get what
--- that makes ready, and gets nothing if one is refused. The others follow the claims, but for those of the item that a
--- new claim gives up: what the agent says of that comes first, else it would be lost.
+-- that makes ready, and gets nothing if one is refused. So do all those of a call that starts its item. Others follow the
+-- claims, but for those of the item that a new claim gives up: what the agent says of that comes first, else it would be
+-- lost.
 -- A release is {id, fence or 0, reason, detail, used (for `usage.add`); and of one that ends its item result (as
 -- triggers.lua takes it) and summary}. `made` is a list of what is said of each: {outcome, id, whether the fence is an
 -- older one; of one that ends its item the entry of the transition, and its trigger}; with the outcome `later` it is
@@ -22,6 +23,11 @@ local function outcome_of(run, item, id, fence, agent)
   local older = fence > 0 and fence < (item.fence or 0)
   if item.holder ~= agent then return 'not_claimed_by_you', older end
   return fence > 0 and fence ~= item.fence and 'stale_fence' or 'success', older
+end
+
+-- Whether a release is still to be made; `said` = what is said of it.
+local function is_open(said)
+  return not said or said[1] == 'later'
 end
 
 -- Releases one item.
@@ -47,18 +53,21 @@ local function finish(run, entry, agent, author)
   return {moved[2] == '' and 'success' or 'refused', id, older, moved, trigger}
 end
 
--- Makes those of the releases (packed) that end their item; `author` as in starting.lua; `progress` = the packed reply
--- of the same call, in which they were made, or nil. Returns `made`, how many have ended items, and whether one was
--- refused.
-function releasing.finish(run, packed, agent, author, progress)
+-- Makes those of the releases (packed) that come first; `author` as in starting.lua; `progress` = the packed reply of
+-- the same call, in which they were made, or nil. Returns `made`, how many it has made, and whether one was refused that
+-- was to end its item.
+function releasing.make_first(run, packed, agent, author, progress)
   if progress then return cmsgpack.unpack(progress)[3], 1, false end
   local made, number, refused = {}, 0, false
+  local starts = author ~= '' and cmsgpack.unpack(author)[5]
   for n, entry in ipairs(packed ~= '' and author ~= '' and cmsgpack.unpack(packed) or {}) do
-    made[n] = {'later', entry[1]}
     if entry[3] == 'done' then
       made[n] = starting.act_as(run, author, function(by) return finish(run, entry, agent, by) end)
-      number, refused = number + 1, refused or made[n][1] ~= 'success'
+      refused = refused or made[n][1] ~= 'success'
+    else
+      made[n] = starts and release(run, entry, agent, author) or {'later', entry[1]}
     end
+    if not is_open(made[n]) then number = number + 1 end
   end
   return made, number, refused
 end
@@ -69,7 +78,7 @@ function releasing.give_up(run, packed, agent, author, id, made)
   local given_up = packed ~= '' and agents.item_of(run, agent)
   if not given_up or given_up == id then return end
   for n, entry in ipairs(cmsgpack.unpack(packed)) do
-    if entry[1] == given_up and entry[3] ~= 'done' then made[n] = release(run, entry, agent, author) end
+    if entry[1] == given_up and is_open(made[n]) then made[n] = release(run, entry, agent, author) end
   end
 end
 
@@ -77,7 +86,7 @@ end
 function releasing.make(run, packed, agent, author, made)
   for n, entry in ipairs(packed ~= '' and cmsgpack.unpack(packed) or {}) do
     local said = made[n]
-    if not said or said[1] == 'later' then
+    if is_open(said) then
       made[n] = release(run, entry, agent, author)
     elseif said[4] and said[1] == 'success' then
       local item = items.load(run, entry[1])

@@ -1,0 +1,218 @@
+"""The end of a job and the request for the next one: how they go together, and what happens between them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from coordinator.client import Fleet, Job, Refused, Unavailable, jobs
+from coordinator.client.core import Core
+from coordinator.client.wire import Wire
+from tests.client.backlog import add, context, held, seen
+from tests.client.test_usage import Deaf
+from tests.support.fleets import RunningFleet
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+Calls = list[dict[str, Any]]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Arguments of the calls of workers, as they are sent; renewals are not among them."""
+    made: Calls = []
+    call = Wire.call
+
+    async def noted(self: Wire, toolset: str, tool: str, arguments: dict[str, Any], *more: Any) -> dict[str, Any]:
+        if threading.current_thread() is threading.main_thread():
+            made.append({"tool": tool, **arguments})
+        return await call(self, toolset, tool, arguments, *more)
+
+    monkeypatch.setattr(Wire, "call", noted)
+    return made
+
+
+async def history(fleet: Fleet, item: str) -> list[str]:
+    """Triggers of the transitions of an item, oldest first."""
+    return [each["trigger"] for each in reversed((await seen(fleet, item))["transitions"])]
+
+
+async def work(fleet: Fleet, count: int, handler: Any = None, **more: Any) -> list[str]:
+    """Works on so many items and stops; their ids in turn."""
+    worked: list[str] = []
+
+    async def handle(job: Job) -> None:
+        worked.append(job.id)
+        if len(worked) == count:
+            fleet.stop()
+        if handler is None:
+            await job.done(job.title)
+        else:
+            await handler(job)
+
+    await fleet.work(handle, signals=False, **more)
+    return worked
+
+
+async def test_work_makes_one_call_for_each_item(fleet: Fleet, calls: Calls) -> None:
+    items = await add(fleet, *map(str, range(20)))
+    calls.clear()
+    assert await work(fleet, 20) == items
+    assert len(calls) == 21  # the first claim, and the end of each
+    assert all(call["start"] for call in calls[:-1])
+    assert [await history(fleet, item) for item in items] == [["start", "complete"]] * 20
+    assert await held(fleet) == 0
+
+
+async def test_slots_at_once_make_one_call_for_each_item(running: RunningFleet, named: str, calls: Calls) -> None:
+    async with Fleet(running.state.base_url, project=named, slots=4) as fleet:
+        items = await add(fleet, *map(str, range(20)))
+        calls.clear()
+        assert sorted(await work(fleet, 20)) == sorted(items)
+        # The first claims, the ends, and claims that were made while the last ones were under way.
+        assert len(calls) <= 20 + 4 + 4
+
+
+async def test_attempts_that_fail_go_together_with_the_next_claim(fleet: Fleet, calls: Calls) -> None:
+    items = await add(fleet, "a", "b", "c", maxAttempts=1)
+    calls.clear()
+
+    async def fails(job: Job) -> None:
+        raise LookupError(job.title)
+
+    assert await work(fleet, 3, fails) == items
+    assert len(calls) == 4
+    assert [(await context(fleet, item))["attempts"]["last"][0]["detail"] for item in items] == [
+        f"LookupError: {name}" for name in "abc"
+    ]
+
+
+async def test_a_loop_makes_two_calls_or_one_if_it_says_that_it_goes_on(fleet: Fleet, calls: Calls) -> None:
+    for next_too, most in ((False, 2 * 5 + 1), (True, 5 + 2)):
+        await add(fleet, *"abcde")
+        calls.clear()
+        async for job in fleet.jobs(wait=False):
+            async with job:
+                await job.done(next=next_too)
+        assert len(calls) == most
+
+
+async def test_the_end_of_a_block_goes_together_with_the_next_claim_if_that_comes_at_once(
+    fleet: Fleet, calls: Calls, caplog: pytest.LogCaptureFixture
+) -> None:
+    await add(fleet, "a", "b")
+    calls.clear()
+    loop = fleet.jobs(wait=False)
+    async with await anext(loop):
+        pass
+    async with await anext(loop) as second:
+        assert [len(call.get("releases", ())) for call in calls] == [0, 1]
+    assert second.outcome == "gave_up"
+    await wait_until(lambda: len(calls) == 3, what="the second end to be told alone")
+    assert "claims" not in calls[2]
+
+
+async def test_the_end_is_recorded_when_done_returns(fleet: Fleet) -> None:
+    (item,) = await add(fleet, "one")
+    async with await anext(fleet.jobs()) as job:
+        await job.done()
+        assert (await seen(fleet, item))["role"] == "terminal"
+
+
+async def test_a_job_that_the_loop_does_not_take_is_again_as_it_was(fleet: Fleet, running: RunningFleet) -> None:
+    first, second = await add(fleet, "first", "second")
+    async with Fleet(running.state.base_url, project=fleet.project, agent="breaks") as worker:
+        async for job in worker.jobs():
+            async with job:
+                await job.done(next=True)
+            break
+        assert (await context(fleet, second))["claimDetail"]["claimedBy"] == "breaks"
+    assert (await seen(fleet, first))["role"] == "terminal"
+    assert (await seen(fleet, second))["role"] == "queue"
+    assert await history(fleet, second) == ["start", "untouched"]
+    async with await anext(fleet.jobs()) as job:
+        assert (job.id, job.takeover, job.attempt) == (second, False, 1)
+        await job.done()
+
+
+async def test_a_job_that_nobody_takes_goes_back_in_time(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "UNENTERED_SECONDS", 0.2)
+    _, second = await add(fleet, "first", "second")
+    loop = fleet.jobs()
+    async with await anext(loop) as job:
+        await job.done(next=True)
+
+    async def back() -> bool:
+        return (await seen(fleet, second))["role"] == "queue"
+
+    await wait_until(back, what="the job to be given back")
+    async with await anext(loop) as job:  # the slot is free again
+        assert (job.id, job.takeover) == (second, False)
+        await job.done()
+
+
+async def test_a_job_that_comes_when_the_fleet_is_stopped_is_again_as_it_was(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = await add(fleet, "first", "second")
+    call = Wire.call
+
+    async def stopping(*arguments: Any) -> dict[str, Any]:
+        if "releases" in arguments[3]:
+            fleet.stop()
+        return await call(*arguments)
+
+    monkeypatch.setattr(Wire, "call", stopping)
+    assert await work(fleet, 9) == items[:1]
+    assert [(await seen(fleet, item))["role"] for item in items] == ["terminal", "queue"]
+    assert await held(fleet) == 0
+
+
+async def test_a_refused_end_claims_nothing_and_can_be_repeated(fleet: Fleet) -> None:
+    first, second = await add(fleet, "first", "second")
+    blocker = (await add(fleet, "blocker", notBefore="+1h"))[0]
+    seen_titles = []
+
+    async def handle(job: Job) -> None:
+        seen_titles.append(job.title)
+        if job.id == first:
+            edge = {"fromItemId": blocker, "toItemId": first}
+            await fleet.call("manage_dependencies", {"operation": "create", "dependencies": [edge]})
+            with pytest.raises(Refused):
+                await job.done()
+            assert (await seen(fleet, second))["role"] == "queue"
+            await fleet.call("manage_dependencies", {"operation": "delete", **edge})
+        await job.done()
+
+    assert await work(fleet, 2, handle) == [first, second]
+    assert seen_titles == ["first", "second"]
+
+
+@pytest.fixture
+async def deaf(running: RunningFleet, named: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    async with Deaf(running.state.base_url, project=named) as opened:
+        monkeypatch.setattr(Core, "call", opened.answers(Core.call))
+        yield opened
+
+
+@pytest.mark.parametrize("unmade", [False, True], ids=["made", "not made"])
+@pytest.mark.parametrize("again", [False, True], ids=["given up", "repeated"])
+async def test_an_end_and_a_claim_without_an_answer_lose_no_item(deaf: Deaf, unmade: bool, again: bool) -> None:
+    first, second = await add(deaf, "first", "second")
+
+    async def handle(job: Job) -> None:
+        if job.id == first and job.attempt == 1:
+            deaf.deaf, deaf.unmade = "claim_item", unmade
+            with pytest.raises(Unavailable):
+                await job.done()
+            if not again:
+                return
+        await job.done()
+
+    begun = await work(deaf, 2, handle)
+    assert begun == [first, second]
+    assert [(await seen(deaf, item))["role"] for item in (first, second)] == ["terminal"] * 2
+    assert [(await history(deaf, item)).count("complete") for item in (first, second)] == [1, 1]
+    assert await held(deaf) == 0
