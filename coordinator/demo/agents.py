@@ -103,7 +103,7 @@ class Agents(Observer):
                         self.crashes.append(Crash(name, job.id.replace("-", ""), job.fence))
                         raise ClaimLost("stale_fence", "its agent has crashed")  # so nobody is told that it is over
                     await asyncio.sleep(options.work_ms / 1000 * rng.uniform(0.5, 1.5))
-                    await job.done()
+                    await job.done(next=True)
                 if crashes:
                     break
                 self.outcomes[str(job.outcome)] += 1

@@ -220,10 +220,13 @@ class Runner:
             self._explained = time.monotonic()
             self._say(f"nothing is offered: {why}")
 
-    def _full(self) -> bool:
+    def _goes_on(self, cost: float) -> bool:
+        """Whether another attempt is to follow one that ends now and has cost so much."""
+        return not (self._why or self._breaker.open or self._full(cost))
+
+    def _full(self, cost: float = 0.0) -> bool:
         most = self._options.max_items
-        cost = self._options.max_cost
-        over = 0.0 < cost <= self.cost
+        over = 0.0 < self._options.max_cost <= self.cost + cost
         return over or (bool(most) and self._items + self._working >= most)
 
     def _begin(self, job: Job) -> None:
@@ -253,7 +256,7 @@ class Runner:
         try:
             async with job:
                 if self._why:
-                    await job.hand_back(self._why)
+                    await job.hand_back(untouched=True)
                     outcome = Outcome("later", STOPPING)
                     return
                 keys = {str(note.get("key")) for note in job.notes}
@@ -265,7 +268,7 @@ class Runner:
                     run = AttemptRun(job, record, self._options, access, self._workspaces, self._says(name))
                 except (OSError, NoRoom, Denied, Invalid) as error:
                     outcome = _not_begun(error)
-                    await job.hand_back(outcome.reason)
+                    await job.hand_back(untouched=True)
                     return
                 self._runs.add(run)
                 if self._stops > 1:
@@ -283,7 +286,9 @@ class Runner:
                 finally:
                     telling.cancel()
                     job.stopping = _nothing_to_end
-                outcome = await tell(job, note, report, self._options, self._say)
+                outcome = await tell(
+                    job, note, report, self._options, self._say, partial(self._goes_on, run.cost or 0.0)
+                )
                 reported = True
                 if note.refused:
                     self._say(f"{name} {words_of(note.refused)} above --usage-per-attempt are not counted")

@@ -27,6 +27,11 @@ async def seen(fleet: Fleet, item: str) -> Json:
     return await fleet.call("query_items", {"operation": "get", "id": item})
 
 
+async def triggers(fleet: Fleet, item: str) -> list[str]:
+    """What has moved an item, oldest first."""
+    return [each["trigger"] for each in reversed((await seen(fleet, item)).get("transitions", ()))]
+
+
 async def context(fleet: Fleet, item: str) -> Json:
     return await fleet.call("get_context", {"itemId": item})
 

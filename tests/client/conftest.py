@@ -8,8 +8,9 @@ import pytest
 
 from tests.client.scripted import Scripted
 from tests.support.served import fleet, named, running
+from tests.support.worker_calls import calls
 
-__all__ = ["fleet", "named", "running"]
+__all__ = ["calls", "fleet", "named", "running"]
 
 
 @pytest.fixture

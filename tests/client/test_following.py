@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -10,33 +9,13 @@ import pytest
 from coordinator.client import Fleet, Job, Refused, Unavailable, jobs
 from coordinator.client.core import Core
 from coordinator.client.wire import Wire
-from tests.client.backlog import add, context, held, seen
+from tests.client.backlog import add, context, held, seen, triggers
 from tests.client.test_usage import Deaf
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until
+from tests.support.worker_calls import Calls
 
 pytestmark = pytest.mark.anyio
-Calls = list[dict[str, Any]]
-
-
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """Arguments of the calls of workers, as they are sent; renewals are not among them."""
-    made: Calls = []
-    call = Wire.call
-
-    async def noted(self: Wire, toolset: str, tool: str, arguments: dict[str, Any], *more: Any) -> dict[str, Any]:
-        if threading.current_thread() is threading.main_thread():
-            made.append({"tool": tool, **arguments})
-        return await call(self, toolset, tool, arguments, *more)
-
-    monkeypatch.setattr(Wire, "call", noted)
-    return made
-
-
-async def history(fleet: Fleet, item: str) -> list[str]:
-    """Triggers of the transitions of an item, oldest first."""
-    return [each["trigger"] for each in reversed((await seen(fleet, item))["transitions"])]
 
 
 async def work(fleet: Fleet, count: int, handler: Any = None, **more: Any) -> list[str]:
@@ -62,7 +41,7 @@ async def test_work_makes_one_call_for_each_item(fleet: Fleet, calls: Calls) -> 
     assert await work(fleet, 20) == items
     assert len(calls) == 21  # the first claim, and the end of each
     assert all(call["start"] for call in calls[:-1])
-    assert [await history(fleet, item) for item in items] == [["start", "complete"]] * 20
+    assert [await triggers(fleet, item) for item in items] == [["start", "complete"]] * 20
     assert await held(fleet) == 0
 
 
@@ -131,7 +110,7 @@ async def test_a_job_that_the_loop_does_not_take_is_again_as_it_was(fleet: Fleet
         assert (await context(fleet, second))["claimDetail"]["claimedBy"] == "breaks"
     assert (await seen(fleet, first))["role"] == "terminal"
     assert (await seen(fleet, second))["role"] == "queue"
-    assert await history(fleet, second) == ["start", "untouched"]
+    assert await triggers(fleet, second) == ["start", "untouched"]
     async with await anext(fleet.jobs()) as job:
         assert (job.id, job.takeover, job.attempt) == (second, False, 1)
         await job.done()
@@ -214,5 +193,5 @@ async def test_an_end_and_a_claim_without_an_answer_lose_no_item(deaf: Deaf, unm
     begun = await work(deaf, 2, handle)
     assert begun == [first, second]
     assert [(await seen(deaf, item))["role"] for item in (first, second)] == ["terminal"] * 2
-    assert [(await history(deaf, item)).count("complete") for item in (first, second)] == [1, 1]
+    assert [(await triggers(deaf, item)).count("complete") for item in (first, second)] == [1, 1]
     assert await held(deaf) == 0

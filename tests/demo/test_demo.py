@@ -109,7 +109,7 @@ async def test_agents_drain_a_running_fleet_and_every_promise_is_kept(running: R
     assert "45 of 45 steps in 3 trees done by 10 agents" in done.stdout
     report = report_of(path)
     assert report["ok"]
-    assert {"claim_item", "advance_item"} == report["latency"].keys()
+    assert report["latency"].keys() == {"claim_item"}
     redis_url = find_running(running.data_dir) or ""
     store = Store(redis_url, timeout_ms=5000)
     await store.open()

@@ -14,8 +14,9 @@ from tests.runner.hall import Hall
 from tests.runner.model import Model
 from tests.support.fleets import RunningFleet
 from tests.support.served import fleet, named, running
+from tests.support.worker_calls import calls
 
-__all__ = ["fleet", "named", "running"]
+__all__ = ["calls", "fleet", "named", "running"]
 
 
 @pytest.fixture(scope="session", autouse=True)

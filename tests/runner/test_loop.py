@@ -15,11 +15,12 @@ from coordinator.client import Fleet, Invalid, jobs
 from coordinator.runner import breaker, loop, records
 from coordinator.runner.loop import Runner
 from coordinator.runner.metrics import ATTEMPTS, DURATION, PAUSED, RUNNING
-from tests.client.backlog import add, chain, context, held, notes, seen
+from tests.client.backlog import add, chain, context, held, notes, seen, triggers
 from tests.runner.hall import Hall, attempts
 from tests.runner.repositories import Place
 from tests.support.counts import by_bucket, counted
 from tests.support.wait import wait_until
+from tests.support.worker_calls import Calls
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
 
@@ -43,6 +44,34 @@ async def test_a_success_completes_the_item_with_its_result(hall: Hall, fleet: F
     assert (note["attempt"], note["outcome"], note["costUsd"]) == (1, "done", None)
     assert hall.told("done after")
     assert list((hall.state / "live").iterdir()) == []
+
+
+async def test_an_item_comes_with_the_end_of_the_one_before(hall: Hall, fleet: Fleet, calls: Calls) -> None:
+    items = await add(fleet, "one", "two", "three", "four")
+    calls.clear()
+    await hall.run("true", max_items=3)
+    claims = [call for call in calls if call["tool"] == "claim_item" and (call.get("start") or "releases" in call)]
+    assert [len(call.get("releases", ())) for call in claims] == [0, 1, 1, 1]
+    assert [call.get("start") for call in claims] == [True, True, True, None]
+    # The last one is not even claimed.
+    assert [await triggers(fleet, item) for item in items] == [["start", "complete"]] * 3 + [[]]
+
+
+async def test_an_item_that_has_come_and_is_not_wanted_is_again_as_it_was(
+    hall: Hall, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = await add(fleet, "one", "two")
+    ended = Runner._ended
+
+    def stops(runner: Runner, *args: object) -> None:
+        ended(runner, *args)  # type: ignore[arg-type]
+        runner.stop()
+
+    monkeypatch.setattr(Runner, "_ended", stops)
+    await hall.run("true")
+    assert [await triggers(fleet, item) for item in items] == [["start", "complete"], ["start", "untouched"]]
+    assert (await seen(fleet, items[1]))["role"] == "queue"
+    assert await held(fleet) == 0
 
 
 async def test_a_tree_is_finished_in_order_and_ends_the_runner(hall: Hall, fleet: Fleet) -> None:

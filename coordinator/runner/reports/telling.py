@@ -29,11 +29,14 @@ async def access_of(fleet: Fleet, job: Job, options: Options) -> Access:
     return Access(fleet.url, fleet.project, job.agent, (fleet.token,) if fleet.token else (), headers, fleet.at)
 
 
-async def tell(job: Job, note: RunNote, report: AttemptReport, options: Options, say: Say) -> Outcome:
+async def tell(
+    job: Job, note: RunNote, report: AttemptReport, options: Options, say: Say, goes_on: Callable[[], bool]
+) -> Outcome:
     """Tells the fleet what came of an attempt: notes first, because only what follows is fenced.
 
     Args:
         note: of the attempt; it tells what was used.
+        goes_on: whether another attempt is to follow, whose item comes with the last word on this one.
 
     Returns:
         What came of it, where the fleet did not take it as reported.
@@ -57,7 +60,7 @@ async def tell(job: Job, note: RunNote, report: AttemptReport, options: Options,
         # The command may have ended the claim itself; a transition of an item that nobody holds would be taken.
         await _insist(job, lambda: _renew(job, options.ttl), say)
     if outcome.kind == "done":
-        outcome = await _complete(job, report, say)
+        outcome = await _complete(job, report, say, goes_on)
     if outcome.kind == "failed":
         await _insist(job, lambda: job.fail(outcome.reason), say)
     elif outcome.kind == "hopeless":
@@ -120,9 +123,9 @@ async def _note(job: Job, key: str, body: str, say: Say) -> str:
     return ""
 
 
-async def _complete(job: Job, report: AttemptReport, say: Say) -> Outcome:
+async def _complete(job: Job, report: AttemptReport, say: Say, goes_on: Callable[[], bool]) -> Outcome:
     try:
-        await _insist(job, lambda: job.done(report.result, report.summary or None), say)
+        await _insist(job, lambda: job.done(report.result, report.summary or None, next=goes_on()), say)
     except Refused as error:
         item = await _insist(job, lambda: job.call("query_items", {"operation": "get", "id": job.id}), say)
         if item["role"] != "terminal":
