@@ -197,6 +197,8 @@ class Jobs:
         """Slots with a job that nobody has taken yet."""
         self.promised = 0
         """How many of those who wait for a slot are to get the job that the end of another one claims."""
+        self.changed = asyncio.Event()
+        """Set when there is one fewer, or a job that is ready."""
         self.eager = False
         """Whether the loop takes each job at once, however many there are."""
         self._failures = 0
@@ -231,12 +233,19 @@ class Jobs:
             job = await self._claim(slot)
             if job is not None:
                 return job
-            if self._empty and not self._wait:
+            if self._empty and not self._wait and not await self._come():
                 break
         self.end()
         if self._watch is not None and self._watch.done() and not self._watch.cancelled():
             self._watch.result()  # what was waited for may not exist
         raise StopAsyncIteration
+
+    async def _come(self) -> bool:
+        """Whether calls that end jobs have claimed further ones; waits for their answers."""
+        while self.promised and not self._ready and not self._over.is_set():
+            self.changed.clear()
+            await self._before_end(self.changed.wait())
+        return bool(self._ready)
 
     def end(self) -> None:
         """No further jobs; those that run go on."""
@@ -460,6 +469,7 @@ class Jobs:
                 taker.set_result(slot)
                 return
         self._ready.append(slot)
+        self.changed.set()
         if self._over.is_set():
             self._return(slot)
 
@@ -532,8 +542,10 @@ class _Seat:
 
     def _settle(self) -> None:
         """Nobody waits for what this job's end claims any more."""
-        self._jobs.promised -= self._promised
-        self._promised = False
+        if self._promised:
+            self._jobs.promised -= 1
+            self._jobs.changed.set()
+            self._promised = False
 
 
 def at_once(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,21 @@ async def test_slots_at_once_make_one_call_for_each_item(running: RunningFleet, 
         assert len(calls) <= 20 + 4 + 4
 
 
+async def test_slots_that_do_not_wait_do_all_that_there_is(running: RunningFleet, named: str) -> None:
+    done: list[str] = []
+
+    async def handle(job: Job) -> None:
+        await job.done()
+        done.append(job.id)
+
+    async with Fleet(running.state.base_url, project=named, slots=16) as fleet:
+        for _ in range(3):
+            items = await add(fleet, *map(str, range(50)))
+            done.clear()
+            await fleet.work(handle, signals=False, wait=False)
+            assert sorted(done) == sorted(items)
+
+
 async def test_attempts_that_fail_go_together_with_the_next_claim(fleet: Fleet, calls: Calls) -> None:
     items = await add(fleet, "a", "b", "c", maxAttempts=1)
     calls.clear()
