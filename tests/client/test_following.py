@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from coordinator.client import Fleet, Job, Refused, Unavailable, jobs
-from coordinator.client.core import Core
 from coordinator.client.wire import Wire
 from tests.client.backlog import add, context, held, seen, triggers
-from tests.client.test_usage import Deaf
+from tests.client.deaf import Deaf
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until
 from tests.support.worker_calls import Calls
@@ -182,13 +181,6 @@ async def test_a_refused_end_claims_nothing_and_can_be_repeated(fleet: Fleet) ->
 
     assert await work(fleet, 2, handle) == [first, second]
     assert seen_titles == ["first", "second"]
-
-
-@pytest.fixture
-async def deaf(running: RunningFleet, named: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    async with Deaf(running.state.base_url, project=named) as opened:
-        monkeypatch.setattr(Core, "call", opened.answers(Core.call))
-        yield opened
 
 
 @pytest.mark.parametrize("unmade", [False, True], ids=["made", "not made"])

@@ -11,6 +11,7 @@ import pytest
 from coordinator.client import Fleet, Invalid, Job, JobStopped, SyncFleet, Unavailable, job, jobs
 from coordinator.client.core import Core
 from tests.client.backlog import Json, add, context, held, seen
+from tests.client.deaf import Deaf
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until
 
@@ -26,35 +27,6 @@ async def used(fleet: Fleet, item: str) -> Json:
 
 async def next_job(fleet: Fleet, **selection: Any) -> Job:
     return await anext(fleet.jobs(wait=False, **selection))
-
-
-class Deaf(Fleet):
-    """Does not hear the next answers of a tool: the call is made, and fails as if the fleet were gone."""
-
-    deaf = ""
-    unmade = False
-    """Whether the call is not even made."""
-
-    def answers(self, call: Any) -> Any:
-        """``Core.call`` as this one hears it."""
-
-        async def heard(core: Core, tool: str, *args: Any, **more: Any) -> Any:
-            unheard = core.agent == self.agent and self.deaf == tool
-            if unheard:
-                self.deaf = ""
-            answer = {} if unheard and self.unmade else await call(core, tool, *args, **more)
-            if unheard:
-                raise Unavailable("unavailable", "the answer was not heard")
-            return answer
-
-        return heard
-
-
-@pytest.fixture
-async def deaf(running: RunningFleet, named: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    async with Deaf(running.state.base_url, project=named) as opened:
-        monkeypatch.setattr(Core, "call", opened.answers(Core.call))
-        yield opened
 
 
 @pytest.mark.parametrize(

@@ -57,17 +57,18 @@ async def test_an_item_comes_with_the_end_of_the_one_before(hall: Hall, fleet: F
     assert [await triggers(fleet, item) for item in items] == [["start", "complete"]] * 3 + [[]]
 
 
-async def test_an_item_that_has_come_and_is_not_wanted_is_again_as_it_was(
-    hall: Hall, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_item_that_has_come_and_is_not_wanted_is_again_as_it_was(hall: Hall, fleet: Fleet) -> None:
     items = await add(fleet, "one", "two")
-    ended = Runner._ended
 
-    def stops(runner: Runner, *args: object) -> None:
-        ended(runner, *args)  # type: ignore[arg-type]
-        runner.stop()
+    class Stops(list[str]):
+        """What is said; stops the runner when an attempt has ended."""
 
-    monkeypatch.setattr(Runner, "_ended", stops)
+        def append(self, line: str) -> None:
+            super().append(line)
+            if "done after" in line and hall.runner is not None:
+                hall.runner.stop()
+
+    hall.said = Stops()
     await hall.run("true")
     assert [await triggers(fleet, item) for item in items] == [["start", "complete"], ["start", "untouched"]]
     assert (await seen(fleet, items[1]))["role"] == "queue"
