@@ -1,11 +1,12 @@
 """How many instructions of the store does one finished item take, and how many those of another revision?
 
 One agent over HTTP completes items with a tag, one after the other, on a server under callgrind: by three calls (claim,
-start, complete; with request ids and the claim's fence), and by two and by one of the worker toolset, of which another
-revision may lack the latter. Counted are the functions that the calls run and what they append to the log, with the C
-library's allocator. Each call counts with the median of its rounds, so that what front-ends do beside it does not. A
-pair of minimal scripts (``rivals/cycles.py``) is the lower bound. Unlike CPU times, the counts of two revisions can be
-compared to a percent, also on a busy machine. They leave out what the kernel does: sockets and disk.
+start, complete; with request ids and the claim's fence), by one of ``claim_item`` that ends the last item, claims the
+next and starts it, and by two and by one of the worker toolset; another revision may lack the single calls. Counted are
+the functions that the calls run and what they append to the log, with the C library's allocator. Each call counts with
+the lower quartile of its rounds, so that what front-ends do beside it does not. A pair of minimal scripts
+(``rivals/cycles.py``) is the lower bound. Unlike CPU times, the counts of two revisions can be compared to a percent,
+also on a busy machine. They leave out what the kernel does: sockets and disk.
 
     python -m benchmarks instructions [--against REV] [ITEMS]
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from statistics import quantiles
 from typing import Any
 from uuid import uuid4
 
@@ -37,8 +38,8 @@ class _Agent:
         self._tools, self._callgrind = ToolCalls(port, "agent-1"), callgrind
         self._actor = {"id": "agent-0", "kind": "subagent"}
         self.found: dict[str, list[float]] = {}
-        self._held = ""
-        """The item that the last call has taken with an end."""
+        self._held, self._claimed = "", ""
+        """The items that the last calls have taken with an end."""
 
     def _call(self, name: str, toolset: str, tool: str, **arguments: Any) -> dict[str, Any]:
         self._callgrind.instructions()
@@ -57,6 +58,13 @@ class _Agent:
         (claimed,) = self._call("claim", "items", "claim_item", **asked)["claimResults"]
         self._advance("start", claimed)
         self._advance("complete", claimed)
+
+    def one_claim(self) -> None:
+        """Completes the item of the last call, claims the next and starts it."""
+        released = [{"itemId": self._claimed, "reason": "done"}] if self._claimed else []
+        asked = {"claims": [{"selector": {"tags": _TAG}}], "start": True, "releases": released}
+        content = self._call("claim_item", "items", "claim_item", **asked, actor=self._actor, requestId=str(uuid4()))
+        self._claimed = content["claimResults"][0]["itemId"]
 
     def two_calls(self) -> None:
         """Completes an item by the worker toolset."""
@@ -81,7 +89,7 @@ def _rounds(work: Callable[[], None], found: dict[str, list[float]], rounds: int
         if number == _WARM:
             found.clear()
         work()
-    return {name: median(counts) for name, counts in found.items()}
+    return {name: quantiles(counts)[0] for name, counts in found.items()}
 
 
 def _bare(url: str, callgrind: Callgrind, rounds: int) -> dict[str, float]:
@@ -99,7 +107,7 @@ def _bare(url: str, callgrind: Callgrind, rounds: int) -> dict[str, float]:
 
 
 def count(rounds: int, tree: Path | None = None) -> dict[str, dict[str, float]]:
-    """Instructions per finished item on a store of its own: way of working -> call -> the median of its rounds.
+    """Instructions per finished item on a store of its own: way of working -> call -> the lower quartile of its rounds.
 
     Args:
         tree: a checkout whose front-end answers; None: this one.
@@ -109,10 +117,15 @@ def count(rounds: int, tree: Path | None = None) -> dict[str, dict[str, float]]:
         callgrind = Callgrind(home)
         with embedded("no", callgrind.binary()) as store, front_end(store.url, tree, **_PATIENT) as front:
             agent = _Agent(front.port, callgrind)
-            add_items(front.port, _FURTHER + 3 * (_WARM + rounds) + 1, tags=_TAG)
-            ways = {"three calls": agent.three_calls, "two calls": agent.two_calls, "one call": agent.one_call}
+            add_items(front.port, _FURTHER + 4 * (_WARM + rounds) + 1, tags=_TAG)
+            ways = {
+                "three calls": agent.three_calls,
+                "one claim_item": agent.one_claim,
+                "two calls of worker": agent.two_calls,
+                "one work_done": agent.one_call,
+            }
             for name, work in ways.items():
-                with contextlib.suppress(*[Failed] if tree and name == "one call" else ()):
+                with contextlib.suppress(*[Failed] if tree and name.startswith("one") else ()):
                     calls[name] = _rounds(work, agent.found, rounds)
                 agent.found = {}
             agent.close()

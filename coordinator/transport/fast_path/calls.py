@@ -335,7 +335,8 @@ class FastPath:
         waits = entry.tool.may_wait(arguments)
         if waits and not (entry.tool.only_looks and (meta is None or meta.progress is UNSET)):
             return "waits"
-        if entry.unbounded and nested_deeper(body, self._max_depth):
+        many = entry.unbounded and body.count(b"{") + body.count(b"[") > self._max_depth
+        if many and nested_deeper(body, self._max_depth):
             return "depth"
         asking = entry.answering if client.form else None
         defers = client.tasks and entry.tool.deferral is not None

@@ -8,6 +8,7 @@ local clock = require 'clock'
 local keys = require 'keys'
 
 return function(run, prefix)
-  run.keys, run.project, run.now = keys(prefix), keys(prefix).project, clock.now()
+  run.keys, run.now = keys(prefix), clock.now()
+  run.project = run.keys.project
   return run
 end

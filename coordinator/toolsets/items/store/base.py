@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -152,7 +153,7 @@ class BaseStore:
         """As ``_change``, for scripts whose next arguments are the schema version and the status labels."""
         config = self.schemas.current
         words = config.version, config.packed_labels, *args
-        return await self._installing(project, config, lambda: self._change(script, project, request, *words))
+        return await self._installing(project, config, partial(self._change, script, project, request, *words))
 
     async def _installing(self, project: str, config: SchemaConfig, change: Callable[[], Awaitable[R]]) -> R:
         """Makes a change by a schema version, which is installed in the project if that does not have it yet."""

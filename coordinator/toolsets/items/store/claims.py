@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from hashlib import blake2b
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -173,7 +174,7 @@ class ClaimStore(RecurringStore):
             return self._change(script, project, request, *args, "")
         config = self.schemas.current
         author = pack((*act.author, config.version, config.packed_labels.decode(), act.start))
-        return self._installing(project, config, lambda: self._change(script, project, request, *args, author))
+        return self._installing(project, config, partial(self._change, script, project, request, *args, author))
 
     async def claim_next(
         self,

@@ -21,7 +21,6 @@ local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local budgets = require 'budgets'
 local change_by_schema = require 'change_by_schema'
-local claims = require 'claims'
 local debts = require 'debts'
 local expiry = require 'expiry'
 local finding = require 'finding'
@@ -67,25 +66,26 @@ local function kept(run, agent, worker)
   return {'held', item.id, item.expires, item.first_claimed_at, item.fence}, item
 end
 
--- Claims the best item. A worker with a call that is parked may get one by that. Else the records of how it has waited
--- and of what it has ended go, but for that of an end by this call; if its client may hang up, the claim is recorded
--- instead, so that it can be taken back (leave_wait.lua).
-local function claim_best(run, request, agent, ttl_ms, selector, worker)
+-- Claims the best item and starts it: the claim, the item and the entry of the start. A worker with a call that is
+-- parked may get one by that. Else the records of how it has waited and of what it has ended go, but for that of an
+-- end by this call; if its client may hang up, the claim is recorded instead, so that it can be taken back
+-- (leave_wait.lua).
+local function claim_best(run, request, agent, ttl_ms, selector, worker, author)
   local record, mark, process, _, ends = unpack(worker)
   if not run.absent[run.keys.waiting] and redis.call('EXISTS', run.keys.waiter .. record) == 1 then return MORE end
   local found = find(run, selector, agent)
   requests.forget(run, {record, found and ends .. found.id or record, request.fingerprint == '' and ends or nil})
   if not found then return MORE end
-  local claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
+  local claim, start = work.claim(run, found, agent, tonumber(ttl_ms), selector, found.rs, author)
   if process ~= '' then
     local kept_as = {id = record, fingerprint = mark, keep_ms = request.keep_ms}
     requests.remember(run, kept_as, 'H', cmsgpack.pack({run.now, {claim}, {}, process}))
   end
-  return claim, found
+  return claim, found, start
 end
 
 return function(run, request, agent, who, ttl_ms, packed_selector, author, include, waiting, report)
-  local selector, worker = cmsgpack.unpack(packed_selector), cmsgpack.unpack(waiting)
+  local selector, worker, by = cmsgpack.unpack(packed_selector), cmsgpack.unpack(waiting), cmsgpack.unpack(author)
   return change_by_schema(run, request, {looks_for = expiry.looked_for_by_changes(run.keys.prefix)}, function()
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
@@ -100,13 +100,13 @@ return function(run, request, agent, who, ttl_ms, packed_selector, author, inclu
     selector.capabilities = capabilities ~= '' and capabilities or nil
     local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent) or nil
     local claim, item = kept(run, agent, worker)
+    local start = item and work.begin(run, item, agent, by)
     local told = budgets.against(run, item and item.id or selector.parent or selector.ancestor, agent)
     if not item and (worker[6] > 0 or drained or told) then
       claim = worker[6] > 0 and {'ended', '', 0, 0, 0} or finding.refusal(run, selector, agent)
     end
-    if not claim then claim, item = claim_best(run, request, agent, ttl_ms, selector, worker) end
+    if not claim then claim, item, start = claim_best(run, request, agent, ttl_ms, selector, worker, by) end
     if not item then return {run.now, reported, claim, false} end
-    local start = work.begin(run, item, agent, cmsgpack.unpack(author))
     local begun = {included = included.of(run, item.id, include), filled = notes.schema_inputs(run, item)}
     begun.drained, begun.budget = drained, told
     return {run.now, reported, claim, start, begun}

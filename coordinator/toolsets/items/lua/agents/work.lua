@@ -3,6 +3,7 @@
 local agents = require 'agents'
 local claims = require 'claims'
 local classes = require 'classes'
+local index = require 'index'
 local items = require 'items'
 local obstacles = require 'obstacles'
 local requests = require 'requests'
@@ -40,14 +41,30 @@ function work.begin(run, item, agent, author)
   return triggers.advance(run, item.id, 'start', agent, author[1], author[2], '', item.fence)
 end
 
+-- Places a claim as `claims.acquire` does, and starts its item. Returns the claim, and the entry of the start as above.
+function work.claim(run, item, agent, ttl_ms, selector, taken, author)
+  local is_new = item.role == QUEUE -- then the start writes it
+  local claim = claims.acquire(run, item, agent, ttl_ms, selector, taken, is_new)
+  local start = work.begin(run, item, agent, author)
+  if is_new and start[2] ~= '' then
+    index.add(run, item)
+    items.save(run, item)
+  end
+  return claim, start
+end
+
 -- Passes an item on that an agent has done: to review where its schema has that, else to its end; starts it first if it
--- was not. `result`, `used` = as `triggers.advance` takes them, that may be false. Returns the entry of the transition,
--- or of the start if that was refused; and the trigger.
-function work.pass_on(run, item, agent, author, summary, result, used)
+-- was not. `result`, `used` = as `triggers.advance` takes them, that may be false; `keeps` = whether the agent keeps
+-- its claim for now: else `claims.release` must follow what is not refused. Returns the entry of the transition, or of
+-- the start if that was refused; and the trigger.
+function work.pass_on(run, item, agent, author, summary, result, used, keeps)
   local start, schema = work.begin(run, item, agent, author), schemas.of(run, item)
   if start and start[2] ~= '' then return start, 'start' end
   local trigger = schema and schema.review and 'start' or 'complete'
-  return triggers.advance(run, item.id, trigger, agent, author[1], author[2], summary, 0, result, used), trigger
+  item.ends_claim = trigger == 'complete' and not keeps or nil
+  local entry = triggers.advance(run, item.id, trigger, agent, author[1], author[2], summary, 0, result, used)
+  if entry[2] ~= '' then item.ends_claim = nil end
+  return entry, trigger
 end
 
 -- Places the claim of an agent that has expired again, for a report; not for one that lets the item go. Returns false

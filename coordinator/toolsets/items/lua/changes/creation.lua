@@ -34,7 +34,7 @@ function creation.reopen_parent(run, parent)
   if not schema or schema.lifecycle ~= AUTO_REOPEN then return end
   obstacles.hold(run, parent)
   local author = {id = '', actor = '', verification = '', summary = 'reopened by a new child item'}
-  transitions.change_role(run, parent, WORK, 'cascade', transitions.configured_label(run, 'start'), author)
+  transitions.change_role(run, parent, WORK, 'cascade', transitions.labels_of(run.labels).start, author)
   transitions.cascade_upwards(run, parent, 'cascade', {}, {})
 end
 

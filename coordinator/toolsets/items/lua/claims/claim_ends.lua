@@ -15,7 +15,7 @@ local LIVE_MAX = '4398046511103' -- the last score of claims that hold something
 -- Records when the claim of a held item ends.
 function claim_ends.note(run, item)
   local offset = item.role == TERMINAL and FINISHED or 0
-  redis.call('ZADD', run.keys.leases, clock.whole(item.expires + offset), item.holder)
+  redis.call('ZADD', run.keys.leases, item.expires + offset, item.holder)
 end
 
 -- Removes the claims of agents.

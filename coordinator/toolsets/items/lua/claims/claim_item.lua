@@ -83,9 +83,10 @@ end
 
 return function(run, request, agent, who, wanted, releases, include, author)
   return change(run, request, {looks_for = expiry.looked_for_by_changes(run.keys.prefix)}, function()
-    if starting.lacks_config(run, author) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+    if author ~= '' and starting.lacks_config(run, author) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     agents.meet(run, agent, who)
-    local made, _, refused = releasing.make_first(run, releases, agent, author)
+    local made, refused, _ = {}, false, nil
+    if releases ~= '' then made, _, refused = releasing.make_first(run, releases, agent, author) end
     local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent) or nil
     local list = wanted ~= '' and cmsgpack.unpack(wanted) or {}
     local budgeted = run.settings.b or not run.absent[run.keys.spent_budgets]
@@ -102,9 +103,9 @@ return function(run, request, agent, who, wanted, releases, include, author)
       if winner and winner.holder then claims.notice_expiry(run, winner, winner.holder ~= agent) end
       expiry.sweep(run) -- not for a heartbeat, which affects no other claim
       if winner then
-        releasing.give_up(run, releases, agent, author, winner.id, made)
-        results[place] = claims.acquire(run, winner, agent, ttl, nil, taken)
-        starting.start(run, results[place], winner, agent, author)
+        if releases ~= '' then releasing.give_up(run, releases, agent, author, winner.id, made) end
+        results[place] = author == '' and claims.acquire(run, winner, agent, ttl, nil, taken)
+          or starting.claim(run, winner, agent, ttl, nil, taken, author)
         if used then usage.add(run, winner.id, agent, used) end
       end
     end
@@ -114,6 +115,6 @@ return function(run, request, agent, who, wanted, releases, include, author)
       if why then tell(result, 'waiting', why) end
       if drained then tell(result, 'drained', drained) end
     end
-    return {run.now, results, releasing.make(run, releases, agent, author, made)}
+    return {run.now, results, releases ~= '' and releasing.make(run, releases, agent, author, made) or made}
   end)
 end

@@ -41,9 +41,9 @@ end
 
 -- The claim of a found item. `used` = what was used for it, for `usage.add`.
 local function claim(run, found, agent, ttl_ms, selector, used, include, author)
-  local placed = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
+  local placed = author == '' and claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
+    or starting.claim(run, found, agent, tonumber(ttl_ms), selector, found.rs, author)
   if used then usage.add(run, found.id, agent, used) end
-  starting.start(run, placed, found, agent, author)
   if include ~= '' then claim_parts(run, placed, include) end
   return placed
 end
@@ -61,14 +61,16 @@ return function(
 
   local options = {looks_for = expiry.looked_for_by_changes(run.keys.prefix), joined = joined}
   return change(run, request, options, function(progress)
-    if starting.lacks_config(run, author) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+    if author ~= '' and starting.lacks_config(run, author) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     local waiter = not run.absent[run.keys.waiting] and waiters.load(run, request.id) or nil -- if it is parked
     if waiter and waiter.fingerprint ~= request.fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
     local capabilities = agents.meet(run, agent, who).capabilities
     selector.capabilities = capabilities ~= '' and capabilities or nil
-    local made, number, refused = releasing.make_first(run, waiter and '' or releases, agent, author, progress)
+    local made, number, refused = waiter and cmsgpack.unpack(waiter.releases) or {}, 0, false
+    local to_release = releases ~= '' and not waiter -- a parked call has made its releases before
+    if to_release then made, number, refused = releasing.make_first(run, releases, agent, author, progress) end
     local refusal = refused and {'release_refused', '', 0, 0, 0} or finding.refusal(run, selector, agent)
 
     only = '0' -- from here on this step makes the record, so no other call can have received it
@@ -92,9 +94,9 @@ return function(
       return without_item(run, 'again', '', made, number)
     end
 
-    if found and not waiter then releasing.give_up(run, releases, agent, author, found.id, made) end
+    if found and to_release then releasing.give_up(run, releases, agent, author, found.id, made) end
     local placed = found and claim(run, found, agent, ttl_ms, selector, spent, include, author) or refusal
-    made = waiter and cmsgpack.unpack(waiter.releases) or releasing.make(run, releases, agent, author, made)
+    if to_release then made = releasing.make(run, releases, agent, author, made) end
     if found or refusal or wait == 0 then
       placed = placed or held_counts.no_match(run, selector, agent, POLL_MS)
       local others, handed = waiter and queues.other_processes(run, waiter.processes, process) or '', found and wait > 0

@@ -88,10 +88,11 @@ local function clear(run, item)
     available.note(run, 'freed', item.id)
   end
   item.holder, item.expires, item.claimed_at, item.first_claimed_at = nil, nil, nil, nil
-  if not held then claims.count_lapsed(run, item, -1) end
+  if not (held or item.ends_claim) then claims.count_lapsed(run, item, -1) end
+  item.ends_claim = nil
   local moved = index.change_class(run, item, classes.unclaimed_class(item, item.role))
   if not moved and item.role == REVIEW then abandoned.note(run, item) end -- its lapsed claim is gone
-  items.save_record(run, item)
+  items.save(run, item, true)
   if item.k then bounds.restore(run, item) end
   if item.rh then resources.give_back(run, item) end
   return moved
@@ -100,7 +101,7 @@ end
 -- Ends the claim of an item, live or lapsed, without an event.
 function claims.finish(run, item)
   agents.set_item(run, item.holder, nil)
-  if classes.is_held(item) then claim_ends.remove(run, item.holder) end
+  if classes.is_held(item) or item.ends_claim then claim_ends.remove(run, item.holder) end
   if clear(run, item) then index.add(run, item) end
 end
 
@@ -145,25 +146,12 @@ local function change_item_of(run, agent, item)
   return earlier and earlier.holder == agent and earlier or nil
 end
 
--- Stores the new claim of an item, and clears obsolete fields.
-local function store(run, item, claim_again)
-  local further = item.rh and {'rh', item.rh} or {}
-  if claim_again then
-    item.tk = clock.whole(item.fence)
-    further[#further + 1], further[#further + 2] = 'tk', item.tk
-  end
-  if item.ch and children.note_claim(item) then further[#further + 1], further[#further + 2] = 'ch', item.ch end
-  items.save_record(run, item, unpack(further))
-  if not item.u then return end
-  items.set(item, 'u', nil)
-  items.save(run, item)
-end
-
 -- Places `agent`'s claim on an item of no held class, and ends the agent's earlier claim. The fence rises; as it is
 -- never below the time, it also rises above fences that a restored or promoted server has lost. `selector` = the
 -- selector that found the item, nil if the agent named it; `taken` = what it takes of resources, which must be free,
--- nil: nothing. Returns the claim as replies show it (`Claimed` of store/claims.py).
-function claims.acquire(run, item, agent, ttl_ms, selector, taken)
+-- nil: nothing. With `unwritten` the caller, which changes the item further, has to index and save it. Returns the
+-- claim as replies show it (`Claimed` of store/claims.py).
+function claims.acquire(run, item, agent, ttl_ms, selector, taken, unwritten)
   local own, earlier, freed = item.holder == agent, nil, false -- earlier: the item whose claim ends
   local taken_over = item.fence ~= nil and classes.is_left(item, item.role) and not (own and not selector)
   if item.holder then claims.count_lapsed(run, item, -1) end
@@ -177,12 +165,20 @@ function claims.acquire(run, item, agent, ttl_ms, selector, taken)
   claim_ends.note(run, item)
   local moved = index.change_class(run, item, item.role * STATES + HELD)
   if taken then resources.take(run, item, taken) end
+  if item.rh then items.mark_changed(item, 'rh') end
   -- A caller that names a role knows the role of its item, and the effect of triggers.
-  store(run, item, taken_over and not (selector and selector.role))
+  if taken_over and not (selector and selector.role) then items.set(item, 'tk', clock.whole(fence)) end
+  if item.ch then children.note_claim(item) end
+  if item.u then items.set(item, 'u', nil) end
+  if unwritten then items.mark_changed(item, 'score') else items.save(run, item, true) end
   if earlier then freed = clear(run, earlier) end
-  index.add_two(run, moved and item or nil, freed and earlier or nil)
-  local let_go = earlier and {'o', earlier.id, 'p', clock.whole(earlier.fence)} or {}
-  item_events.emit(run, 'claim', item, 'a', agent, 'f', clock.whole(fence), 'x', clock.whole(expires), unpack(let_go))
+  index.add_two(run, moved and not unwritten and item or nil, freed and earlier or nil)
+  local f, x = clock.whole(fence), clock.whole(expires)
+  if earlier then
+    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x, 'o', earlier.id, 'p', clock.whole(earlier.fence))
+  else
+    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x)
+  end
   local further = (selector or taken_over) and {role = item.role, takeover = taken_over or nil} or nil
   return {'success', item.id, expires, item.first_claimed_at, fence, further}
 end

@@ -26,9 +26,7 @@ end
 -- Adds one to the claims with a number (ms or losers) in a bucket.
 local function add(run, kind, buckets, number)
   local bucket = 1
-  for n, bound in ipairs(buckets) do
-    if number > bound then bucket = n + 1 end
-  end
+  while bucket <= #buckets and number > buckets[bucket] do bucket = bucket + 1 end
   -- If nothing ever reads it, the number overflows after half a million claims; that must not fail.
   redis.pcall('HINCRBY', run.keys.holds, kind .. bucket, clock.whole(HOLD_ONE + number))
 end

@@ -1,7 +1,7 @@
 -- The releases of a call, by the agent itself. Those that end their item come first: a claim of the call may get what
--- that makes ready, and gets nothing if one is refused. So do all those of a call that starts its item. Others follow the
--- claims, but for those of the item that a new claim gives up: what the agent says of that comes first, else it would be
--- lost.
+-- that makes ready, and gets nothing if one is refused. So do all those of a call that starts its item. Others follow
+-- the claims, but for those of the item that a new claim gives up: what the agent says of that comes first, else it
+-- would be lost.
 -- A release is {id, fence or 0, reason, detail, used (for `usage.add`); and of one that ends its item result (as
 -- triggers.lua takes it) and summary}. `made` is a list of what is said of each: {outcome, id, whether the fence is an
 -- older one; of one that ends its item the entry of the transition, and its trigger}; with the outcome `later` it is
@@ -49,18 +49,19 @@ local function finish(run, entry, agent, author)
   local item = items.load(run, id)
   local outcome, older = outcome_of(run, item, id, fence, agent)
   if outcome ~= 'success' then return {outcome, id, older} end
-  local moved, trigger = work.pass_on(run, item, agent, author, summary, result, used)
+  local moved, trigger = work.pass_on(run, item, agent, author, summary, result, used, true)
   return {moved[2] == '' and 'success' or 'refused', id, older, moved, trigger}
 end
 
 -- Makes those of the releases (packed) that come first; `author` as in starting.lua; `progress` = the packed reply of
--- the same call, in which they were made, or nil. Returns `made`, how many it has made, and whether one was refused that
--- was to end its item.
+-- the same call, in which they were made, or nil. Returns `made`, how many it has made, and whether one was refused
+-- that was to end its item.
 function releasing.make_first(run, packed, agent, author, progress)
   if progress then return cmsgpack.unpack(progress)[3], 1, false end
   local made, number, refused = {}, 0, false
-  local starts = author ~= '' and cmsgpack.unpack(author)[5]
-  for n, entry in ipairs(packed ~= '' and author ~= '' and cmsgpack.unpack(packed) or {}) do
+  if author == '' then return made, number, refused end
+  local starts = cmsgpack.unpack(author)[5]
+  for n, entry in ipairs(cmsgpack.unpack(packed)) do
     if entry[3] == 'done' then
       made[n] = starting.act_as(run, author, function(by) return finish(run, entry, agent, by) end)
       refused = refused or made[n][1] ~= 'success'
@@ -75,7 +76,7 @@ end
 -- Makes those of the releases that are about the item whose claim the agent gives up with one on another item; to be
 -- called before that is placed. Adds to `made`.
 function releasing.give_up(run, packed, agent, author, id, made)
-  local given_up = packed ~= '' and agents.item_of(run, agent)
+  local given_up = agents.item_of(run, agent)
   if not given_up or given_up == id then return end
   for n, entry in ipairs(cmsgpack.unpack(packed)) do
     if entry[1] == given_up and is_open(made[n]) then made[n] = release(run, entry, agent, author) end
@@ -84,7 +85,7 @@ end
 
 -- Makes the other releases. Returns what is said of each.
 function releasing.make(run, packed, agent, author, made)
-  for n, entry in ipairs(packed ~= '' and cmsgpack.unpack(packed) or {}) do
+  for n, entry in ipairs(cmsgpack.unpack(packed)) do
     local said = made[n]
     if is_open(said) then
       made[n] = release(run, entry, agent, author)

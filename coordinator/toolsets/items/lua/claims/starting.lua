@@ -2,6 +2,7 @@
 -- ends items (releasing.lua). `author` = packed {actor, verification, config, labels (run.lua), whether to start}, ''
 -- for a call that does neither. It comes with the call, because a parked one gets its item in the step of another.
 -- owns: none
+local claims = require 'claims'
 local classes = require 'classes'
 local schemas = require 'schemas'
 local transitions = require 'transitions'
@@ -23,18 +24,20 @@ end
 
 -- Whether the configuration of the author is missing (schemas.lua).
 function starting.lacks_config(run, author)
-  return author ~= '' and starting.act_as(run, author, function() return schemas.is_missing(run) end)
+  return starting.act_as(run, author, function() return schemas.is_missing(run) end)
 end
 
--- Starts the item of a new claim if that is asked for, and adds to the claim what came of it: an entry as triggers.lua
--- has it.
-function starting.start(run, claim, item, agent, author)
-  if (author or '') == '' then return end
-  starting.act_as(run, author, function(by)
-    if not by[5] then return end
+-- Places a claim as `claims.acquire` does. Starts its item if that is asked for, and adds to the claim what came of it:
+-- an entry as triggers.lua has it.
+function starting.claim(run, item, agent, ttl_ms, selector, taken, author)
+  if (author or '') == '' then return claims.acquire(run, item, agent, ttl_ms, selector, taken) end
+  return starting.act_as(run, author, function(by)
+    if not by[5] then return claims.acquire(run, item, agent, ttl_ms, selector, taken) end
+    local claim, start = work.claim(run, item, agent, ttl_ms, selector, taken, by)
     local further = claim[6] or {}
-    claim[6], further.start = further, work.begin(run, item, agent, by) or triggers.refusal(run, item, 'not_on_offer')
+    claim[6], further.start = further, start or triggers.refusal(run, item, 'not_on_offer')
     if further.role then further.role = item.role end
+    return claim
   end)
 end
 

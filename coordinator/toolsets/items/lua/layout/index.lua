@@ -151,9 +151,9 @@ function index.change_class(run, item, class)
   item.score = item.score + (class - before) * CLASS_SIZE
   index.set_class(run, item, class)
   if item.rq or item.rs or item.du or item.as or item.to then apart.moved(run, item, before) end
-  -- Not if it was held and still is.
-  local matters = before % STATES ~= HELD or class % STATES ~= HELD
-  if matters and (CAN_BE_LEFT[role] or CAN_BE_LEFT[item.role]) then abandoned.note(run, item) end
+  -- Only what nobody holds is abandoned.
+  local was, is = before % STATES ~= HELD and CAN_BE_LEFT[role], class % STATES ~= HELD and CAN_BE_LEFT[item.role]
+  if was or is then abandoned.note(run, item) end
   return true
 end
 

@@ -21,8 +21,8 @@
 --   prefixes  four hex digits: the rest of the ids
 -- In Lua an `item` is a table. Its fields of one or two letters are the stored ones. Whole words are: its id and depth;
 -- what w contains (score, class, role; fence and, with a claim, expires, claimed_at, first_claimed_at, holder; lb;
--- role_changed_at, modified_at, last_entry: nil if not since the creation); and its state in this call (changed,
--- record_changed).
+-- role_changed_at, modified_at, last_entry: nil if not since the creation); and its state in this call: changed,
+-- record_changed; ends_claim, whether its claim ends in this step with its end, which is written once for both.
 -- owns: item text prefixes
 local classes = require 'classes'
 local item_fields = require 'item_fields'
@@ -84,12 +84,10 @@ end
 
 -- Marks a field (a stored one, or one of the record) to be written by `items.save`.
 function items.mark_changed(item, field)
-  if IN_RECORD[field] then
-    if item.record_changed then return end
-    item.record_changed, field = true, 'w'
-  end
   local changed = item.changed
-  if changed then
+  if IN_RECORD[field] then
+    item.record_changed = true
+  elseif changed then
     changed[#changed + 1] = field
   else
     item.changed = {field}
@@ -105,15 +103,15 @@ function items.set(item, field, value)
   end
 end
 
--- Writes the fields of an item that have changed.
-function items.save(run, item)
-  local changed = item.changed
-  if not changed then return end
-  local set, size, gone = {}, 0, nil
+-- Writes the fields of an item that have changed, and the record if `with_record` is true or it has changed.
+function items.save(run, item, with_record)
+  local changed, record = item.changed, (with_record or item.record_changed) and item_record.pack(item)
+  item.changed, item.record_changed = nil, nil
+  if not changed then return record and redis.call('HSET', run.keys.item .. item.id, 'w', record) end -- the usual case
+  local set, size, gone = record and {'w', record} or {}, record and 2 or 0, nil
   for n = 1, #changed do
     local field = changed[n]
     local value = item[field]
-    if field == 'w' then value, item.record_changed = item_record.pack(item), nil end
     if value ~= nil then
       set[size + 1], set[size + 2], size = field, value, size + 2
     else
@@ -121,7 +119,6 @@ function items.save(run, item)
       gone[#gone + 1] = field
     end
   end
-  item.changed = nil
   if set[1] then redis.call('HSET', run.keys.item .. item.id, unpack(set)) end
   if gone then redis.call('HDEL', run.keys.item .. item.id, unpack(gone)) end
 end

@@ -72,9 +72,7 @@ end
 
 -- A parent that is offered in work is claimed. Returns whether its field has changed.
 function children.note_claim(item)
-  if item.ch ~= ENDED then return false end
-  item.ch = NONE
-  return true
+  if item.ch == ENDED then items.set(item, 'ch', NONE) end
 end
 
 local function settle(run, parent)

@@ -5,7 +5,6 @@
 -- owns: none
 local budgets = require 'budgets'
 local claim_parts = require 'claim_parts'
-local claims = require 'claims'
 local queues = require 'queues'
 local requests = require 'requests'
 local starting = require 'starting'
@@ -17,9 +16,9 @@ local handover = {}
 -- Claims an item for a waiter from `queues.first`, and answers its call. `waiter.selector` = its selector.
 function handover.give(run, item, waiter)
   queues.leave(run, waiter)
-  local claim = claims.acquire(run, item, waiter.agent, tonumber(waiter.ttl_ms), waiter.selector, item.rs)
-  if waiter.used then usage.add(run, item.id, waiter.agent, cmsgpack.unpack(waiter.used)) end
-  starting.start(run, claim, item, waiter.agent, waiter.author)
+  local agent, ttl_ms = waiter.agent, tonumber(waiter.ttl_ms)
+  local claim = starting.claim(run, item, agent, ttl_ms, waiter.selector, item.rs, waiter.author)
+  if waiter.used then usage.add(run, item.id, agent, cmsgpack.unpack(waiter.used)) end
   if (waiter.include or '') ~= '' then claim_parts(run, claim, waiter.include) end
   local reply = cmsgpack.pack({run.now, {claim}, cmsgpack.unpack(waiter.releases), waiter.processes})
   waiters.publish(run, waiter.processes, waiter.id, requests.remember(run, waiter, 'H', reply))

@@ -95,9 +95,9 @@ end
 function requirements.sets_for(run, search)
   local selector = search.selector
   if selector.assignee then return {requirements.set_of_assignee(selector.assignee)} end
-  local none_assigned = run.absent[run.keys.ranked .. ASSIGNED]
+  local none_assigned, capabilities = run.absent[run.keys.ranked .. ASSIGNED], selector.capabilities or ''
+  if none_assigned and capabilities == '' then return nil end -- the usual case, for less
   local list = none_assigned and {} or requirements.own_sets(caller_of(search))
-  local capabilities = selector.capabilities or ''
   for _, set in ipairs(capabilities ~= '' and redis.call('HKEYS', run.keys.requirements) or {}) do
     if is_met(set, capabilities) then list[#list + 1] = set end
   end

@@ -16,6 +16,7 @@ local holds = require 'holds'
 local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
+local remembered = require 'remembered'
 local resources = require 'resources'
 local schemas = require 'schemas'
 
@@ -26,6 +27,7 @@ local HELD, STATES = classes.HELD, classes.STATES
 local transitions = {}
 
 local ESCAPED = {['00'] = '\0', ['25'] = '%'} -- in run.labels
+local LABELS_KEPT_MAX = 20
 
 -- The role that a trigger leads to, or nil and why not.
 function transitions.target_role(item, trigger, schema)
@@ -49,19 +51,21 @@ function transitions.target_role(item, trigger, schema)
   return schema and schema.review and REVIEW or TERMINAL
 end
 
--- The label that the configuration has for a trigger; false for none.
-function transitions.configured_label(run, trigger)
-  local label = string.match(run.labels, '%z' .. trigger .. '=([^%z]*)')
-  return label and (string.gsub(label, '%%(%d%d)', ESCAPED)) or false
-end
+-- The labels that the configuration has (run.labels), by their triggers.
+transitions.labels_of = remembered(LABELS_KEPT_MAX, function(text)
+  local labels = {}
+  for trigger, label in string.gmatch(text, '%z([^%z=]+)=([^%z]*)') do
+    labels[trigger] = string.gsub(label, '%%(%d%d)', ESCAPED)
+  end
+  return labels
+end)
 
 -- The label that goes with the change; false clears it. Entering BLOCKED keeps the present one when
 -- the trigger has none; a start that ends the item is labelled like a completion.
 function transitions.label_after(run, item, to, trigger)
-  if trigger == 'start' and to == TERMINAL then return transitions.configured_label(run, 'complete') end
-  local label = transitions.configured_label(run, trigger)
-  if not label and to == BLOCKED then return item.lb or false end
-  return label
+  local labels = transitions.labels_of(run.labels)
+  if trigger == 'start' and to == TERMINAL then return labels.complete or false end
+  return labels[trigger] or to == BLOCKED and item.lb or false
 end
 
 -- Adds an entry to the item's history; `items.save` must follow.
@@ -97,7 +101,7 @@ end
 -- What follows when an item has become terminal, or is no longer, for its claim (`held`), its budget and its parent.
 local function cross_terminal(run, item, held)
   local ended = item.role == TERMINAL
-  if held then claim_ends.note(run, item) end
+  if held and not item.ends_claim then claim_ends.note(run, item) end
   if held and not ended then holds.go_on(item) end
   if item.bx then budgets.cross_terminal(run, item) end
   if held and ended then
@@ -131,11 +135,12 @@ function transitions.change_role(run, item, to, trigger, label, author)
   if item.ch then children.note_role(run, item, to) end
   items.set_modified(run, item)
   local held = classes.is_held(item)
-  index.move_to_class(run, item, held and to * STATES + HELD or classes.unclaimed_class(item, to))
+  local goes_on = held and not item.ends_claim
+  index.move_to_class(run, item, goes_on and to * STATES + HELD or classes.unclaimed_class(item, to))
   if (before == TERMINAL) ~= (to == TERMINAL) then cross_terminal(run, item, held) end
   transitions.record(run, item, before, trigger, from_label, author)
   if item.du or item.rc or item.oc then due_times.note_role(run, item, before) end
-  items.save(run, item)
+  if not item.ends_claim then items.save(run, item) end
   return blockers.update_dependents(run, item, before)
 end
 
@@ -144,13 +149,13 @@ end
 local function cascade_target(run, child, trigger)
   local id = child.pa
   if child.role == WORK then
-    if items.load_role(run, id) == QUEUE then return WORK, transitions.configured_label(run, 'start') end
+    if items.load_role(run, id) == QUEUE then return WORK, transitions.labels_of(run.labels).start end
   elseif child.role == TERMINAL then
     local parent = children.have_ended(run, id) and items.load_role(run, id) ~= TERMINAL and items.load(run, id)
     local follows = parent and not parent.rc and schemas.may_cascade(schemas.of(run, parent))
-    if follows then return TERMINAL, transitions.configured_label(run, 'cascade') end
+    if follows then return TERMINAL, transitions.labels_of(run.labels).cascade end
   elseif trigger == 'reopen' and items.load_role(run, id) == TERMINAL then -- for any lifecycle of the parent
-    return WORK, transitions.configured_label(run, 'start')
+    return WORK, transitions.labels_of(run.labels).start
   end
 end
 
