@@ -8,18 +8,17 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
 from coordinator.client.core import Core
 from coordinator.client.errors import ClaimLost, FleetError, JobStopped, Refused, Unavailable, error_of
 from coordinator.client.metering import Meter, Told, checked, taken
-from coordinator.client.renewals import KeptClaim, now
+from coordinator.client.renewals import now
+from coordinator.client.seats import Outcome, Seat
 from coordinator.units import demands
 
-Outcome = Literal["done", "failed", "gave_up", "hopeless", "handed_back", "blocked", "asked", "lost"]
-"""How a job ended. ``failed``, ``gave_up`` and ``hopeless`` count as attempts; ``lost``: its claim is over."""
 Usage = Mapping[str, Any]
 """What was used, as ``Job.usage`` takes it."""
 REPORT_SECONDS = 15.0
@@ -39,32 +38,6 @@ _AT_ONCE = 16
 """Long results are read side by side."""
 
 _log = logging.getLogger(__name__)
-
-
-class Seat(Protocol):
-    """The place of a job in the loop that it came from."""
-
-    def keep(self, job: Job) -> KeptClaim:
-        """Renews the claim of the job from now on."""
-
-    def next_claim(self, outcome: Outcome, asked: bool) -> Mapping[str, Any]:
-        """What a call that ends the job claims the next one with; empty: nobody waits for one, or is to get one.
-
-        Args:
-            asked: whether the work says that there is to be a next one.
-        """
-
-    def heard(self, answer: Mapping[str, Any], sent: float) -> None:
-        """The answer to a call with that."""
-
-    def unheard(self, arguments: dict[str, Any], sent: float, requests: int) -> None:
-        """Such a call has had no answer, and the job has ended; when it was sent, and how many requests before."""
-
-    def leaves(self, released: dict[str, Any]) -> bool:
-        """Whether the next claim says that the job is released, or a call of its own in a moment."""
-
-    def freed(self, job: Job) -> None:
-        """The job has ended."""
 
 
 class Job:
@@ -94,7 +67,7 @@ class Job:
         stopping: called with that reason in place of cancelling the block, by whoever ends the work otherwise.
     """
 
-    def __init__(self, core: Core, granted: Mapping[str, Any], seat: Seat, raises: bool) -> None:
+    def __init__(self, core: Core, granted: Mapping[str, Any], seat: Seat[Job], raises: bool) -> None:
         self.item: dict[str, Any] = granted["item"]
         self.notes: list[dict[str, Any]] = granted.get("notes", [])
         self.results: list[dict[str, Any]] = granted.get("results", [])

@@ -17,8 +17,9 @@ from coordinator.client.calls import WAIT_MS, away_seconds
 from coordinator.client.core import Core
 from coordinator.client.errors import FleetError, Unavailable
 from coordinator.client.held_back import counted, described
-from coordinator.client.job import RELEASE_SECONDS, UNANSWERED, UNTOUCHED, Job, Outcome
+from coordinator.client.job import RELEASE_SECONDS, UNANSWERED, UNTOUCHED, Job
 from coordinator.client.renewals import KeptClaim, now
+from coordinator.client.seats import Outcome
 
 T = TypeVar("T")
 GOES_ON_SECONDS = 0.02

@@ -25,8 +25,9 @@ from anyio.from_thread import BlockingPortal
 from coordinator.client.calls import ONE_EACH
 from coordinator.client.fleet import Fleet
 from coordinator.client.flows import Run
-from coordinator.client.job import Job, Outcome
+from coordinator.client.job import Job
 from coordinator.client.jobs import Jobs
+from coordinator.client.seats import Outcome
 from coordinator.client.stopping import stopping
 from coordinator.client.trees import Tree
 
