@@ -207,7 +207,9 @@ async def test_null_means_what_leaving_an_argument_out_means(front: Front, store
         await said(agent, "work_next")
         nothing = dict.fromkeys(("inputTokens", "model"))
         assert (await said(agent, "work_note", key="k", body="b", usage=nothing))["itemId"] == first
-        ended = await said(agent, "work_done", usage=None, next={"tags": None, "waitMs": None, "capabilities": None})
+        ended = await said(
+            agent, "work_done", itemId=first, usage=None, next={"tags": None, "waitMs": None, "capabilities": None}
+        )
         assert (ended["itemId"], ended["next"]["item"]["id"]) == (first, second)
         assert "next" not in await said(agent, "work_done", itemId=second, next=None, usage=None)
         assert (await said(agent, "work_done", next={"offset": 1}))["error"]["message"] == (

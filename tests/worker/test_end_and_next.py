@@ -26,11 +26,6 @@ ENDS: list[tuple[str, Json, str]] = [
     ("work_ask", {"question": "q"}, "blocked"),
 ]
 EVERY_END = pytest.mark.parametrize(("tool", "given", "role"), ENDS)
-NAMED = pytest.mark.parametrize("named", [True, False])
-
-
-def naming(item: str, named: bool) -> Json:
-    return {"itemId": item} if named else {}
 
 
 async def triggers(tools: Tools, *items: str) -> list[list[str]]:
@@ -47,7 +42,7 @@ async def test_each_item_takes_one_call(tools: Tools, agent: Agent) -> None:
         assert (await tools.role(item), await tools.holder(item)) == ("work", agent.name)
         blocker = {"itemId": items[number - 1], "title": str(number - 1), "result": number - 1}
         assert got.get("results", []) == ([blocker] if number else [])
-        ended = await agent.done(result=number, next=AT_ONCE)
+        ended = await agent.done(itemId=item, result=number, next=AT_ONCE)
         got = ended.pop("next")
         assert ended == {"itemId": item, "role": "terminal"}
     assert got == {"outcome": "none", "retryAfterMs": 1000}
@@ -74,15 +69,12 @@ async def test_what_was_ended_is_not_what_is_taken(
 
 
 @EVERY_END
-@NAMED
-async def test_a_repeated_call_answers_as_before(
-    pair: tuple[Tools, Tools], tool: str, given: Json, role: str, named: bool
-) -> None:
+async def test_a_repeated_call_answers_as_before(pair: tuple[Tools, Tools], tool: str, given: Json, role: str) -> None:
     tools, other = pair
     items = await tools.add_many(3, retryBackoffSeconds=0)
     first, second, third = items
     await tools.worker("a").take()
-    call = {**given, **naming(first, named), "next": AT_ONCE}
+    call = {**given, "itemId": first, "next": AT_ONCE}
     got = await tools.worker("a")(tool, **call)
     before = await triggers(tools, *items)
     for front in (other, tools, other):
@@ -93,20 +85,20 @@ async def test_a_repeated_call_answers_as_before(
         assert await triggers(tools, *items) == before
     assert (await tools.holder(second), await tools.holder(third)) == ("a", "")
     # Another end is that of the item that it has now.
-    assert (await other.worker("a").done(result="other", **naming(second, named), next=AT_ONCE))["itemId"] == second
+    assert (await other.worker("a").done(result="other", itemId=second, next=AT_ONCE))["itemId"] == second
     assert (await tools.worker("a").done())["itemId"] == (first if role == "work" else third)
 
 
-async def test_after_another_call_equal_words_end_the_item_that_is_held(tools: Tools, agent: Agent) -> None:
-    """Without itemId, only of calls in a row is an equal one a repetition."""
-    first, second, third = await tools.add_many(3)
+@EVERY_END
+async def test_the_item_has_to_be_named(tools: Tools, agent: Agent, tool: str, given: Json, role: str) -> None:
+    """Else the same words could be a repetition, or the end of the next item."""
+    item = (await tools.add_many(2))[0]
     await agent.take()
-    assert (await agent.done(next=AT_ONCE))["next"]["item"]["id"] == second
-    assert (await agent.done(next=AT_ONCE))["itemId"] == first
-    assert (await agent.done(next=AT_ONCE, itemId=second))["next"]["item"]["id"] == third
-    assert (await agent.done())["itemId"] == third
-    assert (await agent.next())["outcome"] == "none"
-    assert await triggers(tools, first, second, third) == [["complete", "start"]] * 3
+    failure = await agent.refused(tool, next=AT_ONCE, **given)
+    assert (failure.code, failure.message) == (
+        "VALIDATION_ERROR", "itemId: give it with next: by that a call is known that is repeated"
+    )  # fmt: skip
+    assert await tools.holder(item) == agent.name
 
 
 async def test_a_report_without_next_may_be_repeated_with_it(tools: Tools, agent: Agent) -> None:
@@ -114,12 +106,11 @@ async def test_a_report_without_next_may_be_repeated_with_it(tools: Tools, agent
     await agent.take()
     await agent.done(result="r")
     for _ in range(2):
-        got = await agent.done(result="r", next=AT_ONCE)
+        got = await agent.done(itemId=first, result="r", next=AT_ONCE)
         assert (got["itemId"], got["repeated"], got["next"]["item"]["id"]) == (first, True, second)
     await lapse(tools, second, whole=True)
     assert await tools.worker("b").take() == second
-    # Without a claim, other words are about no item of the agent.
-    assert (await agent.refused("work_done", result="of the second", next=AT_ONCE)).code == "not_claim_holder"
+    assert (await agent.refused("work_done", itemId=second, next=AT_ONCE)).code == "not_claim_holder"
     assert await tools.holder(second) == "b"
 
 
@@ -130,12 +121,11 @@ async def test_a_refused_end_takes_nothing(tools: Tools, agent: Agent, tool: str
     other = tools.worker("b")
     failure = await other.refused(tool, itemId=item, next={}, **given)
     assert failure.code == "not_claim_holder"
-    assert (await other.refused(tool, next={}, **given)).code == "not_claim_holder"
     assert await tools.holder(item) == agent.name
     if tool == "work_done":
         blocker = await tools.add(priority="low")
         await tools.link(blocker, item)
-        failure = await agent.refused(tool, next={}, **given)
+        failure = await agent.refused(tool, itemId=item, next={}, **given)
         assert (failure.code, len(failure.body()["blockers"])) == ("not_ready", 1)
         assert (await agent.next())["item"]["id"] == item
     report = await tools("get_context", agents=True)
@@ -157,7 +147,7 @@ async def test_a_refused_end_takes_nothing(tools: Tools, agent: Agent, tool: str
 async def test_wrong_arguments_of_next_end_nothing(tools: Tools, agent: Agent, wanted: Json, field: str) -> None:
     item = await tools.add()
     await agent.take()
-    failure = await agent.refused("work_done", next=wanted)
+    failure = await agent.refused("work_done", itemId=item, next=wanted)
     assert failure.code in ("VALIDATION_ERROR", "RESOURCE_NOT_FOUND")
     assert field in failure.message
     assert (await tools.role(item), await tools.holder(item)) == ("work", agent.name)
@@ -169,17 +159,17 @@ async def test_next_selects_as_work_next_does(tools: Tools, agent: Agent) -> Non
     first = await tools.add("first", priority="high")
     assert await agent.take() == first
     wanted = {"parentId": parent[:8], "tags": "a,b", "type": "task", "ttlSeconds": 50}
-    got = await agent.done(next={**AT_ONCE, **wanted})
+    got = await agent.done(itemId=first, next={**AT_ONCE, **wanted})
     assert got["next"]["heldBack"] == counts(capabilities=1)
     got = await agent.done(itemId=first, next={**AT_ONCE, **wanted, "capabilities": ["gpu"]})
     assert (got["repeated"], got["next"]["item"]["id"]) == (True, child)
-    assert (await agent.done(result="r", next=AT_ONCE))["itemId"] == child
+    assert (await agent.done(itemId=child, next=AT_ONCE))["role"] == "terminal"
 
 
 async def test_capabilities_are_none_if_the_list_is_empty(tools: Tools, agent: Agent) -> None:
-    await tools.add(priority="high"), await tools.add(requires=["gpu"])
-    await agent.take(capabilities=["gpu"])
-    assert (await agent.done(next={**AT_ONCE, "capabilities": []}))["next"]["outcome"] == "none"
+    item, _ = await tools.add(priority="high"), await tools.add(requires=["gpu"])
+    assert await agent.take(capabilities=["gpu"]) == item
+    assert (await agent.done(itemId=item, next={**AT_ONCE, "capabilities": []}))["next"]["outcome"] == "none"
 
 
 @pytest.mark.parametrize("wait_ms", [0, 30_000])
@@ -190,7 +180,7 @@ async def test_the_end_of_a_drained_agent_is_recorded_and_it_is_told_to_stop(
     item, _ = await tools.add_many(2)
     await tools.worker("a").take()
     await begin_drain(tools.store, tools.project, 1000, "a")
-    got = await pair[1].worker("a").done(next={"waitMs": wait_ms})
+    got = await pair[1].worker("a").done(itemId=item, next={"waitMs": wait_ms})
     assert (got["itemId"], got["role"], got["next"]["outcome"]) == (item, "terminal", "stop")
     assert "drains 'a'" in got["next"]["stopReason"]
 
@@ -202,7 +192,7 @@ async def test_what_the_end_has_used_counts_for_the_next(store: Store, project: 
     first, second = await tools.add_many(2)
     agent = tools.worker("bot-1")
     await agent.take()
-    got = await agent.done(usage={"inputTokens": 120}, next={"waitMs": wait_ms})
+    got = await agent.done(itemId=first, usage={"inputTokens": 120}, next={"waitMs": wait_ms})
     assert (got["itemId"], got["next"]["outcome"], "retryAfterMs" in got["next"]) == (first, "stop", True)
     assert "the budget of the agents 'bot*' for today" in got["next"]["stopReason"]
     assert await tools.holder(second) == ""
@@ -214,29 +204,28 @@ async def test_what_the_end_frees_goes_to_who_waits_for_it_first(pair: tuple[Too
     await tools.link(first, second)
     await tools.worker("a").take()
     waiting = await parked(other.worker("b"))
-    got = await tools.worker("a").done(next=AT_ONCE)
+    got = await tools.worker("a").done(itemId=first, next=AT_ONCE)
     assert (got["role"], got["next"]["outcome"]) == ("terminal", "none")
     assert (await waiting)["item"]["id"] == second
 
 
-async def ends_and_waits(agent: Agent, item: str, named: bool = True, **more: Any) -> asyncio.Task[Json]:
+async def ends_and_waits(agent: Agent, item: str, **more: Any) -> asyncio.Task[Json]:
     """Ends an item by a call that waits for the next one."""
-    return await parked(agent, "work_done", next={"waitMs": 60_000}, **naming(item, named), **more)
+    return await parked(agent, "work_done", next={"waitMs": 60_000}, itemId=item, **more)
 
 
-@NAMED
-async def test_where_there_is_none_the_end_counts_and_the_call_waits(pair: tuple[Tools, Tools], named: bool) -> None:
+async def test_where_there_is_none_the_end_counts_and_the_call_waits(pair: tuple[Tools, Tools]) -> None:
     tools, other = pair
     first = await tools.add()
     await tools.worker("a").take()
-    calls = [await ends_and_waits(tools.worker("a"), first, named, result="r")]
+    calls = [await ends_and_waits(tools.worker("a"), first, result="r")]
     assert (await tools.role(first), await tools.holder(first)) == ("terminal", "")
-    calls.append(await ends_and_waits(other.worker("a"), first, named, result="r"))
+    calls.append(await ends_and_waits(other.worker("a"), first, result="r"))
     second = await other.add()
     got = await asyncio.gather(*calls)
     assert [one["next"]["item"]["id"] for one in got] == [second, second]
     assert ["repeated" in one for one in got] == [False, True]
-    again = await other.worker("a").done(result="r", next={"waitMs": 60_000}, **naming(first, named))
+    again = await other.worker("a").done(result="r", next={"waitMs": 60_000}, itemId=first)
     assert (again["itemId"], again["next"]["item"]["id"], again["next"]["held"]) == (first, second, True)
     assert await triggers(tools, first, second) == [["complete", "start"], ["start"]]
 
@@ -244,7 +233,11 @@ async def test_where_there_is_none_the_end_counts_and_the_call_waits(pair: tuple
 async def test_a_wait_after_the_end_ends_with_none(tools: Tools, agent: Agent) -> None:
     item = await tools.add()
     await agent.take()
-    assert await agent.done(next={"waitMs": 1}) == {"itemId": item, "role": "terminal", "next": {"outcome": "none"}}
+    assert await agent.done(itemId=item, next={"waitMs": 1}) == {
+        "itemId": item,
+        "role": "terminal",
+        "next": {"outcome": "none"},
+    }
 
 
 async def test_who_hangs_up_has_ended_its_item_and_gets_no_other(pair: tuple[Tools, Tools]) -> None:
@@ -260,18 +253,17 @@ async def test_who_hangs_up_has_ended_its_item_and_gets_no_other(pair: tuple[Too
     assert (got["repeated"], got["next"]["item"]["id"]) == (True, second)
 
 
-@NAMED
-async def test_a_front_end_that_stops_has_the_call_repeated_elsewhere(pair: tuple[Tools, Tools], named: bool) -> None:
+async def test_a_front_end_that_stops_has_the_call_repeated_elsewhere(pair: tuple[Tools, Tools]) -> None:
     tools, other = pair
     first = await tools.add()
     await tools.worker("a").take()
-    call = await ends_and_waits(tools.worker("a"), first, named)
+    call = await ends_and_waits(tools.worker("a"), first)
     await tools.claiming.parking.hold(True)
     with pytest.raises(ToolFailure) as failure:
         await call
     assert failure.value.code == "draining"
     second = await other.add()
-    got = await other.worker("a").done(next={"waitMs": 60_000}, **naming(first, named))
+    got = await other.worker("a").done(next={"waitMs": 60_000}, itemId=first)
     assert (got["itemId"], got["repeated"], got["next"]["item"]["id"]) == (first, True, second)
 
 

@@ -41,9 +41,8 @@ class Model:
     items: list[Item]
     ended: dict[tuple[str, str], str] = field(default_factory=dict)
     """How an agent has ended its work on an item."""
-    last: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """The item whose work an agent has ended last, until it claims another one by a call of its own; and how, if a call
-    has done so that has also taken the next item, and has named none."""
+    last: dict[str, str] = field(default_factory=dict)
+    """The item whose work an agent has ended last, until it asks for the next one."""
 
     def of(self, agent: str) -> Item | None:
         return next((item for item in self.items if item.holder == agent), None)
@@ -60,12 +59,11 @@ class Model:
             item.role = "work"
         item.changes += 1  # the start
 
-    def next(self, agent: str, other_than: str = "", keeps: bool = False) -> Json:
+    def next(self, agent: str, other_than: str = "") -> Json:
         held = self.of(agent)
         if held is not None and held.live:
             return {"outcome": "item", "item": held.id, "held": True}
-        if not keeps:
-            self.last.pop(agent, None)
+        self.last.pop(agent, None)
         ready = [item for item in self.items if item.role in ("queue", "work") and not item.live]
         offered = [item for item in ready if item.id != other_than]
         if not offered:
@@ -74,16 +72,9 @@ class Model:
         self.claim(agent, offered[0])
         return {"outcome": "item", "item": offered[0].id}
 
-    def meant(self, agent: str, call: str) -> str:
-        """The item of a report that names none; ``call``: how it ends the work, if it takes the next item."""
-        held, (ended, before) = self.of(agent), self.last.get(agent, ("", ""))
-        if call and call == before:
-            return ended
-        return held.id if held else "" if before else ended
-
     def report(self, agent: str, kind: str, named: str, then: bool) -> Json:
-        call = kind if then and not named else ""
-        target = named or self.meant(agent, call)
+        held = self.of(agent)
+        target = named or (held.id if held else self.last.get(agent, ""))
         if not target:
             return {"refused": "not_claim_holder"}
         item = self.by_id(target)
@@ -91,15 +82,13 @@ class Model:
         if item.holder == agent:
             self.take(agent, kind, item)
             if kind != "note" and not then:
-                self.last[agent] = target, ""
+                self.last[agent] = target
         elif self.ended.get((agent, target)) == kind:
             found["repeated"] = True
         else:
             return {"refused": "not_claim_holder"}
-        if call:
-            self.last[agent] = target, call
         if then:
-            found["next"] = self.next(agent, target, keeps=bool(call))
+            found["next"] = self.next(agent, target)
         return found
 
     def take(self, agent: str, kind: str, item: Item) -> None:
@@ -205,7 +194,7 @@ class Walk:
         kind = self.chance.choice(("note", "done", "failed", "handed_back", "ask"))
         named = self.chance.choice(["", "", *(item.id for item in self.model.items)])
         tool, given = CALLS[kind]
-        then = kind != "note" and self.chance.random() < 0.5
+        then = kind != "note" and named != "" and self.chance.random() < 0.5
         if named:
             given = {**given, "itemId": named}
         if then:

@@ -91,7 +91,7 @@ class NextItem(_InFewWords, kw_only=True):
     ttl_seconds: Annotated[int, Meta(ge=1, le=86_400)] | UnsetType = UNSET
 
 
-Then = Annotated[NextItem | UnsetType, doc("Then take an item, as work_next does; give itemId, too.")]
+Then = Annotated[NextItem | UnsetType, doc("Then take an item, as work_next does; needs itemId.")]
 
 
 class WorkNote(base.Arguments, kw_only=True):

@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple, cast
 
 from msgspec import UNSET
 
-from coordinator.store.idempotency import NO_KEY, IdempotencyKey
 from coordinator.toolsets.actor import attribution
 from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.contract.claims import Selector
@@ -50,8 +49,6 @@ class Ending:
     """The end of an item with which the next one is asked for: one step of the store."""
 
     report: Report
-    request: IdempotencyKey
-    """As ``TakeStore.begin`` takes it."""
     instead: Callable[[Report, Reported], Report]
     """What to report in place of a report that was not taken. Raises ToolFailure if it was refused."""
     reply: Reported | None = None
@@ -202,7 +199,6 @@ class Next:
                 wanted.only,
                 f"{_INCLUDED}{wanted.offset or ''}",
                 report,
-                ending.request if ending else NO_KEY,
             )
             if ending is None or not taken.reported:
                 return taken

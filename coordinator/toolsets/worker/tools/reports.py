@@ -9,9 +9,7 @@ from typing import cast
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
-from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
 from coordinator.toolsets.actor import attribution
-from coordinator.toolsets.canonical import canonical
 from coordinator.toolsets.items.field_types.usage import Usage
 from coordinator.toolsets.items.fields import MAX_SUMMARY
 from coordinator.toolsets.items.rules.ids import dashed, new_id
@@ -87,7 +85,9 @@ class Reports:
         report = await self._asked(call, args, kind, words)
         taken: work.WorkNextResult | UnsetType = UNSET
         if args.next:
-            ending = Ending(report, _repetition(report, args), partial(self._instead, call))
+            if not report.item:
+                raise invalid("itemId", "give it with next: by that a call is known that is repeated")
+            ending = Ending(report, partial(self._instead, call))
             taken = await self._next.work_next(call, args.next.whole(work.WorkNext), "next.", ending)
             reply = cast("Reported", ending.reply)
         else:
@@ -132,13 +132,6 @@ class Reports:
         if counted := conflict(claim_of(call), held=reply.outcome == "other"):
             count_conflict(counted, call.project, dashed(reply.id))
         raise refusal(reply, self._store.schemas.current)
-
-
-def _repetition(report: Report, args: _End) -> IdempotencyKey:
-    """By what a repeated call is known that does not name its item."""
-    if report.item:
-        return NO_KEY
-    return IdempotencyKey("", idempotency_key("", "", report.kind, canonical(args)).fingerprint)
 
 
 def waits(args: _End) -> bool:

@@ -1,6 +1,6 @@
 -- What a worker reports of its item: a note, its end, that it failed, a question. An end is recorded for worker and
 -- item until the worker claims that again, so a repeated report has no second effect. For reports that do not name the
--- item, operations record under `ends` which one the worker has ended last, with the fingerprint of the call ('': any).
+-- item, it is recorded under `ends` which one the worker has ended last (report_work.lua).
 -- owns: none
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
@@ -20,8 +20,6 @@ local work = require 'work'
 local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
 
 local reporting = {}
-
-local ID = 32 -- characters
 
 -- Writes a note of the worker. Returns its key; or nil, and why it cannot be written.
 local function write(run, item, author, key, said)
@@ -72,15 +70,6 @@ local function without_claim(run, item, id, ends, kind)
   return {other and 'other' or 'none', id, item and item.role or 0, false, false, other or false}
 end
 
--- The item of a report that names none, where its agent has claimed none (`held` is false) or `request` takes the next
--- one, too: what that has ended when it is repeated, else what is held or was ended by a call without the next.
-local function meant(request, held, last)
-  local ended = redis.call('GET', last) or ''
-  local call = string.sub(ended, ID + 1)
-  if call ~= '' and call ~= request.fingerprint or call == '' and held then return held or '' end
-  return string.sub(ended, 1, ID)
-end
-
 -- Takes a report: {agent; id, '' for the item that the agent claimed last; where ends of its work are recorded; author
 -- {actor, verification}; kind: note, done, failed, handed_back or ask; said; used, for `usage.add`, or false; fence of
 -- the only claim that may report, 0: any of the agent; its longest renewal (ms), 0: as before}. said = {id for a new
@@ -89,8 +78,7 @@ end
 function reporting.take(run, request, report)
   local agent, id, ends, author, kind, said, used, fence, most_ms = unpack(report)
   local last = run.keys.request .. ends
-  if id == '' then id = agents.item_of(run, agent) end
-  if not id or report[2] == '' and request.fingerprint ~= '' then id = meant(request, id, last) end
+  if id == '' then id = agents.item_of(run, agent) or redis.call('GET', last) or '' end
   local item = items.load(run, id)
   local lapsed = not (item and claims.is_live(run, item))
   local mine = item and item.holder == agent and (fence == 0 or not lapsed and item.fence == fence)

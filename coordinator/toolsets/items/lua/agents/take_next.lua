@@ -6,12 +6,12 @@ guarantee: If the report is refused, nothing else happens. Report, claim and sta
            claim_next. A worker holds one item at a time.
 args:      request run.events_max run.terms run.config run.labels agent who ttl_ms packed_selector author include
            waiting report
-           the request has no record; its fingerprint is that of a report without id, else ''; who = for agents.lua;
-           author = packed {actor, verification} of the start; the detail of NOT_FOUND is the field with the unknown
-           item; include as claim_item; waiting = packed {request under which the worker waits, its fingerprint, process
-           whose client may hang up or '', for how long to renew a claim that it has (ms; 0: as before, -1: not, it has
-           just been placed), where ends of its work are recorded, fence of the only claim that it is about; 0: any, and
-           for how long that is renewed at most}; report = packed as for `reporting.take`, '' for none
+           the request has no record; who = for agents.lua; author = packed {actor, verification} of the start; the
+           detail of NOT_FOUND is the field with the unknown item; include as claim_item; waiting = packed {request
+           under which the worker waits, its fingerprint, process whose client may hang up or '', for how long to renew
+           a claim that it has (ms; 0: as before, -1: not, it has just been placed), where ends of its work are recorded,
+           fence of the only claim that it is about; 0: any, and for how long that is renewed at most}; report = packed
+           as for `reporting.take`, '' for none
 reply:     Taken (store/agents/take.py): the claim as that of claim_next, or {more, '', 0, 0, 0}, or with the outcome
            `held` or `ended`. An item in another role than queue is not started, unless it was abandoned
 errors:    CONFIG_UNKNOWN NOT_FOUND UNSETTLED
@@ -67,14 +67,13 @@ local function kept(run, agent, worker)
 end
 
 -- Claims the best item and starts it: the claim, the item and the entry of the start. A worker with a call that is
--- parked may get one by that. Else the records of how it has waited and of what it has ended go, but for that of an
--- end by this call; if its client may hang up, the claim is recorded instead, so that it can be taken back
+-- parked may get one by that. Else the records of how it has waited and of what it has ended go; if its client may hang up, the claim is recorded instead, so that it can be taken back
 -- (leave_wait.lua).
 local function claim_best(run, request, agent, ttl_ms, selector, worker, author)
   local record, mark, process, _, ends = unpack(worker)
   if not run.absent[run.keys.waiting] and redis.call('EXISTS', run.keys.waiter .. record) == 1 then return MORE end
   local found = find(run, selector, agent)
-  requests.forget(run, {record, found and ends .. found.id or record, request.fingerprint == '' and ends or nil})
+  requests.forget(run, {record, ends, found and ends .. found.id})
   if not found then return MORE end
   local claim, start = work.claim(run, found, agent, tonumber(ttl_ms), selector, found.rs, author)
   if process ~= '' then
@@ -92,9 +91,7 @@ return function(run, request, agent, who, ttl_ms, packed_selector, author, inclu
     local reported = report ~= '' and reporting.take(run, request, cmsgpack.unpack(report))
     if reported then
       if reported[1] ~= 'done' and reported[1] ~= 'repeated' then return {run.now, reported, false, false} end
-      local id, mark = reported[2], request.fingerprint
-      selector.other_than = id
-      if mark ~= '' then requests.keep(run, worker[5], request.keep_ms, id .. mark) end
+      selector.other_than = reported[2]
     end
     local capabilities = agents.meet(run, agent, who).capabilities
     selector.capabilities = capabilities ~= '' and capabilities or nil

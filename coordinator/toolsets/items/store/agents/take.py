@@ -126,7 +126,6 @@ class TakeStore(ClaimStore):
         only: Delegation | None = None,
         include: str = "wnr",
         report: Report | None = None,
-        request: IdempotencyKey = NO_KEY,
     ) -> Taken:
         """The item that an agent holds; if it holds none, the best one for a selector, claimed. Either is started.
 
@@ -137,7 +136,6 @@ class TakeStore(ClaimStore):
             process: whose client may hang up, so that the item is given back; '': the answer counts as delivered.
             report: ends the item before, in the same step. Where it is refused, nothing else happens; what it has
                 ended is not what is claimed.
-            request: has the fingerprint of a call whose report does not name its item; a repetition is known by that.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
@@ -148,7 +146,7 @@ class TakeStore(ClaimStore):
             return await self._change_by_schema(
                 _TAKE,
                 project,
-                request,
+                NO_KEY,
                 *agent,
                 ttl_ms,
                 pack(selector),
