@@ -9,9 +9,9 @@ args:      request run.events_max run.terms run.config run.labels agent who ttl_
            the request has no record; who = for agents.lua; author = packed {actor, verification} of the start; the
            detail of NOT_FOUND is the field with the unknown item; include as claim_item; waiting = packed {request
            under which the worker waits, its fingerprint, process whose client may hang up or '', for how long to renew
-           a claim that it has (ms; 0: as before, -1: not, it has just been placed), where ends of its work are recorded,
-           fence of the only claim that it is about; 0: any, and for how long that is renewed at most}; report = packed
-           as for `reporting.take`, '' for none
+           a claim that it has (ms; 0: as before, -1: not, it has just been placed), where ends of its work are
+           recorded, fence of the only claim that it is about; 0: any, and for how long that is renewed at most}; report
+           = packed as for `reporting.take`, '' for none
 reply:     Taken (store/agents/take.py): the claim as that of claim_next, or {more, '', 0, 0, 0}, or with the outcome
            `held` or `ended`. An item in another role than queue is not started, unless it was abandoned
 errors:    CONFIG_UNKNOWN NOT_FOUND UNSETTLED
@@ -67,8 +67,8 @@ local function kept(run, agent, worker)
 end
 
 -- Claims the best item and starts it: the claim, the item and the entry of the start. A worker with a call that is
--- parked may get one by that. Else the records of how it has waited and of what it has ended go; if its client may hang up, the claim is recorded instead, so that it can be taken back
--- (leave_wait.lua).
+-- parked may get one by that. Else the records of how it has waited and of what it has ended go; if its client may hang
+-- up, the claim is recorded instead, so that it can be taken back (leave_wait.lua).
 local function claim_best(run, request, agent, ttl_ms, selector, worker, author)
   local record, mark, process, _, ends = unpack(worker)
   if not run.absent[run.keys.waiting] and redis.call('EXISTS', run.keys.waiter .. record) == 1 then return MORE end
