@@ -194,7 +194,9 @@ class Walk:
         kind = self.chance.choice(("note", "done", "failed", "handed_back", "ask"))
         named = self.chance.choice(["", "", *(item.id for item in self.model.items)])
         tool, given = CALLS[kind]
-        then = kind != "note" and named != "" and self.chance.random() < 0.5
+        then = kind != "note" and self.chance.random() < 0.5
+        if then and not named:  # with the next item, it has to be
+            named = (self.model.of(agent) or self.chance.choice(self.model.items)).id
         if named:
             given = {**given, "itemId": named}
         if then:
