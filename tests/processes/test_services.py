@@ -26,6 +26,7 @@ from coordinator.processes.stdio import StdioSession
 from coordinator.processes.supervision import spawner
 from coordinator.processes.supervision.cluster_supervisor import embedded_store
 from coordinator.processes.supervision.lifecycle import Report
+from coordinator.processes.supervision.running import Announcer, keep, run_until_told
 from coordinator.processes.supervision.spawner import Spawner
 from coordinator.processes.supervision.supervisor import Supervisor
 from coordinator.processes.up import FleetProcess
@@ -265,6 +266,47 @@ async def test_a_stop_ends_a_start_that_waits() -> None:
     await services.stop(7.0)
     await starting
     assert log == ["start a", "start b", "stop b by 7.0", "stop a by 7.0"]
+
+
+async def test_a_start_that_fails_says_why_also_if_it_is_told_to_stop_meanwhile(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log: list[str] = []
+    stop, told = asyncio.Event(), asyncio.Event()
+
+    async def slowly() -> None:
+        stop.set()
+        await told.wait()
+
+    services = ServiceGroup(Functions(stop=slowly), Noted("b", log, fails=True))
+    kept = asyncio.create_task(keep(services, 5, stop))
+    await wait_until(stop.is_set)
+    await _turns(10)
+    told.set()
+    with pytest.raises(OSError, match="b"):
+        await kept
+    gc.collect()
+    assert [record.name for record in caplog.records if record.name == "asyncio"] == []
+
+
+@pytest.mark.parametrize("process", ["supervisor", "alone"])
+def test_a_process_that_ends_does_not_die_of_a_reload(process: str) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+
+    async def run(*_: object) -> None:
+        if process == "alone":
+            Announcer("ready", load_settings({}, {})).on_reload(lambda _: None)
+            await _turns(3)
+
+    try:
+        if process == "alone":
+            asyncio.run(run())
+        else:
+            run_until_told(run, lambda: None, lambda: None)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 async def test_functions_may_be_of_both_kinds() -> None:

@@ -68,9 +68,12 @@ class Announcer:
         asked = asyncio.Event()
 
         async def read() -> None:
-            while await asked.wait():
-                asked.clear()
-                take(await asyncio.to_thread(reader.read))
+            try:
+                while await asked.wait():
+                    asked.clear()
+                    take(await asyncio.to_thread(reader.read))
+            finally:
+                _ignore_reloads()
 
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
         self._reading = asyncio.create_task(read(), name="settings")
@@ -128,6 +131,8 @@ async def keep(services: ServiceGroup, drain_seconds: float, stop: asyncio.Event
         _log.info("stopping", drain_seconds=drain_seconds)
     finally:
         await services.stop(asyncio.get_running_loop().time() + drain_seconds)
+    # Raises what made the start fail, also if the signal came while what had begun was being stopped.
+    await starting
 
 
 def run_until_told(
@@ -156,6 +161,15 @@ def run_until_told(
             loop.add_signal_handler(number, told)
         # A closing terminal sends SIGHUP too, and must not stop the fleet.
         loop.add_signal_handler(signal.SIGHUP, reload)
-        await main(stop)
+        try:
+            await main(stop)
+        finally:
+            _ignore_reloads()
 
     asyncio.run(run())
+
+
+def _ignore_reloads() -> None:
+    """Makes SIGHUP do nothing: an event loop that ends would leave it to kill the process, which is still ending."""
+    asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
