@@ -289,7 +289,6 @@ class States:
         await self._tell_last(self._let_go(list(self._states.values())), last=True)
 
     async def close(self) -> None:
-        """Ends all sessions at once."""
         self._given_up = True
         for state in self._states.values():
             self._end(state)
@@ -322,7 +321,6 @@ class States:
             self._tidy(state)
 
     def _end(self, state: _State) -> None:
-        """Ends the session of a state, when its calls have ended."""
         held, state.held = state.held, None
         if held is None:
             return

@@ -8,8 +8,6 @@ from cyclopts import Parameter
 
 
 class Command(NamedTuple):
-    """A command, or a group of commands."""
-
     target: str
     """Its import string; empty for a group."""
     text: str

@@ -97,7 +97,6 @@ def item_link(project: str, id: str, title: str) -> Node:
 
 
 def agent_link(project: str, agent: str) -> Node:
-    """A link to an agent among the others."""
     return a(".agent", href=path_of("agents", project) + f"?agent={quote(agent, safe='')}")[plain(agent)]
 
 

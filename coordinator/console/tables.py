@@ -63,7 +63,6 @@ def search_form(visit: Visit, name: str, hint: str, kept: Mapping[str, str | Non
 
 
 def cell(name: str, classes: str = "") -> Element:
-    """A cell of the column of this name."""
     return td(classes, data_label=name) if classes else td(data_label=name)
 
 

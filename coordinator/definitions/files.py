@@ -301,7 +301,6 @@ class _Scan:
         self.files[path] = FoundFile(self._root, workflow, kind, number, identity, path.suffix[1:], path, stamp)
 
     def _entries(self, folder: Path, missing_is_fine: bool = True) -> Iterator[os.DirEntry[str]]:
-        """The entries of a folder, ordered by name."""
         try:
             with os.scandir(folder) as entries:
                 listed = sorted(entries, key=lambda entry: entry.name)

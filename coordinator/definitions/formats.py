@@ -118,7 +118,6 @@ def json_schemas() -> dict[str, dict[str, Any]]:
 
 
 def json_schema(struct: Any) -> dict[str, Any]:
-    """The JSON Schema of one type."""
     schema = msgspec.json.schema(struct)
     text = msgspec.json.encode({"$schema": _DIALECT, **schema})
     # The regular expressions of JSON Schema write the end of a text differently.

@@ -150,7 +150,6 @@ class Checkpoint(Part, frozen=True, kw_only=True):
     """Milliseconds after which the default option may be taken."""
 
     def option(self, option_id: str) -> Option | None:
-        """The option with this id, if there is one."""
         return next((option for option in self.options if option.id == option_id), None)
 
 
@@ -246,11 +245,9 @@ class Activity(Part, frozen=True, kw_only=True):
         return _primary(self.skills)
 
     def checkpoint(self, checkpoint_id: str) -> Checkpoint | None:
-        """The checkpoint with this id, if there is one."""
         return next((one for one in self.checkpoints if one.id == checkpoint_id), None)
 
     def loop(self, loop_id: str) -> Loop | None:
-        """The loop with this id, if there is one."""
         return next((one for one in self.loops if one.id == loop_id), None)
 
     def all_steps(self) -> tuple[Step, ...]:

@@ -102,7 +102,6 @@ class Definitions:
             return self._reload(self._look())
 
     def close(self) -> None:
-        """Stops looking for changes."""
         self._stop.set()
 
     def _load(self) -> Library:

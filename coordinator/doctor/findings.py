@@ -14,11 +14,8 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     verdict: Literal["ok", "note", "warns", "fails"]
     """note: worth knowing; warns: works, but not as well or as safely as it could; fails: does not, or loses data."""
     what: str
-    """What was checked."""
     said: str
-    """What was found."""
     advice: str = ""
-    """What to do about it."""
     alert: str = ""
     """The alert of Prometheus on what was found."""
     runbook: str = ""

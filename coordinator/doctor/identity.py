@@ -125,7 +125,6 @@ def _oddities(source: Source, loaded: Loaded, verifier: VerifierSettings) -> Ite
 
 
 async def _check_copy(source: RemoteSource, copies: KeyCopies) -> Finding:
-    """Checks the fleet's copy of the keys of a source."""
     answer = await copies.lease_fetch(source, 0, 0)
     if not answer.fetched:
         return Finding("note", source.label, "the fleet has no copy of these keys yet")

@@ -110,7 +110,6 @@ class Waiter:
             self.ended.set_result(False)
 
     def fail(self, failure: Exception) -> None:
-        """Ends it with an error."""
         if not self.ended.done():
             self.ended.set_exception(failure)
 

@@ -73,12 +73,10 @@ class Waits:
 
     @property
     def waiting(self) -> int:
-        """How many calls wait."""
         return self._count
 
     @property
     def subjects(self) -> int:
-        """How many subjects they have."""
         return sum(len(group.subjects) for group in self._groups.values())
 
     @property
@@ -158,7 +156,6 @@ class Waits:
                         waiter.end()
 
     def want(self, subject: Subject, why: str) -> None:
-        """Reads a subject soon."""
         if subject.timer is not None:
             subject.timer.cancel()
             subject.timer = None

@@ -51,7 +51,6 @@ class Token(NamedTuple):
     kid: str | None
     claims: dict[str, Any]
     signed: bytes
-    """The bytes that are signed."""
     signature: bytes
 
 

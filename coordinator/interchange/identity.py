@@ -25,7 +25,6 @@ FIELDS = (
 
 
 def source_tag(source: str) -> str:
-    """The tag of all items of a source."""
     return f"import-{tag(source)}"[:100]
 
 

@@ -136,12 +136,10 @@ class Holding(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """What is wrong."""
         return self._filled(self.condition.summary)
 
     @property
     def description(self) -> str:
-        """More of it."""
         return self._filled(self.condition.description)
 
     def _filled(self, text: str) -> str:

@@ -68,7 +68,6 @@ class Exposition:
             return "".join(lines).encode()
 
     def samples(self) -> Samples:
-        """The value of each series."""
         return parse(self.text().decode())
 
     def _is_free(self, slot: str) -> bool:

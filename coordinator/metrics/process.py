@@ -68,12 +68,10 @@ def sample() -> None:
 
 
 def note_build(version: str) -> None:
-    """Notes which code is running."""
     BUILD_INFO.labels(version, platform.python_version()).set(1)
 
 
 def note_settings(digest: str, version: str) -> None:
-    """Notes which settings are in force, from now on."""
     recording().config_version = version
     for earlier in CONFIG_INFO.cells.values():
         earlier.set(0)

@@ -95,7 +95,6 @@ class Recording:
         return self._families[metric]
 
     def close(self) -> None:
-        """Gives up the slot."""
         self._cells.close()
 
 

@@ -49,7 +49,6 @@ def act_of_call(toolset: str, tool: str, meant: Any, project: str) -> Act:
 
 
 def _values(meant: Any, paths: tuple[str, ...]) -> list[str]:
-    """Texts of arguments, each once."""
     values_said: list[Any] = []
     for path in paths:
         first, _, second = path.partition(".")

@@ -150,7 +150,6 @@ class ActRecord(msgspec.Struct, frozen=True):
     detail: str
     request: str
     entry: str
-    """Its place in the log."""
 
 
 class AuditLog:

@@ -49,7 +49,6 @@ class Ticket(msgspec.Struct, gc=False):
     holds: bool
     """Whether it counts as work in the store. Calls that wait for an event do not."""
     since: float = 0.0
-    """When it was admitted."""
     shard: int = 0
     """Which shard of the store has the project (``sharded.py``)."""
 

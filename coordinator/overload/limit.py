@@ -49,7 +49,6 @@ class AdaptiveLimit:
     """
 
     value: int
-    """The present limit."""
 
     def __init__(self, least: int, most: int, target_ms: float, now: float) -> None:
         self._set(max(most // 4, ENOUGH))
@@ -66,7 +65,6 @@ class AdaptiveLimit:
         """Calls shed since the limit was last adjusted."""
 
     def configure(self, least: int, most: int, target_ms: float) -> None:
-        """Replaces the bounds."""
         self._least, self._most, self._target = least, max(least, most), target_ms / 1000
         self._set(min(self._most, max(least, self._limit)))
 

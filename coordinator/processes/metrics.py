@@ -26,7 +26,6 @@ CONFIG_RELOADS = Counter(
 
 
 def start_restarts(roles: Iterable[str]) -> None:
-    """Starts at 0 the restarts of a supervisor of processes in these roles."""
     for role in roles:
         for cause in CAUSE.values:
             RESTARTS.labels(role, cause)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -25,19 +25,7 @@ from coordinator.transport.http.health import Health
 from coordinator.transport.http.protocol import bounded
 
 if TYPE_CHECKING:
-    from coordinator.store import Store
-
-
-class Working(Protocol):
-    """The parts of a worker process that its operators' port needs."""
-
-    @property
-    def store(self) -> Store | None:
-        """Its store; None until it is open."""
-
-    @property
-    def at_work(self) -> bool:
-        """Whether it takes steps."""
+    from workers.process import WorkerProcess
 
 
 def server_config(app: Any, http: type[asyncio.Protocol], **more: Any) -> uvicorn.Config:
@@ -89,7 +77,7 @@ class OperatorsPort(Service):
             await self._serving
 
 
-def worker_port(worker: Working, settings: Settings, metrics_dir: Path, slot: str) -> OperatorsPort:
+def worker_port(worker: WorkerProcess, settings: Settings, metrics_dir: Path, slot: str) -> OperatorsPort:
     health = Health(_Steps(worker), Exposition(metrics_dir).text, process=slot)
     gate = Gate(settings.allowed_hosts, (), settings.admin_host or settings.host)
     return OperatorsPort(AdminApp(health, gate), settings, "worker_port", settings.worker_port)
@@ -98,7 +86,7 @@ def worker_port(worker: Working, settings: Settings, metrics_dir: Path, slot: st
 class _Steps:
     """The readiness of a worker: it takes steps, and the store answers."""
 
-    def __init__(self, worker: Working) -> None:
+    def __init__(self, worker: WorkerProcess) -> None:
         self._worker = worker
 
     @property

@@ -99,16 +99,16 @@ class FleetProcess:
             ProcessProblem: the settings contradict each other.
         """
         settings = self._settings
-        if not given_url(settings):
-            self._embedded = embedded_store(settings, self._store_moved, self._write)
-        elif settings.shards > 1:
-            raise ProcessProblem(
-                "shards are those of the embedded Redis, and redis_url names another: give one", "usage"
-            )
         children: list[tuple[Role, str]] = [("frontend", slot) for slot in frontends]
         children += [("worker", slot) for slot in workers]
         specs = [Spec(role, slot, self._child_settings, self._metrics_dir) for role, slot in children]
         self._supervisor = Supervisor(specs, self._metrics_dir, settings.watchdog_seconds, self._write)
+        if not given_url(settings):
+            self._embedded = embedded_store(settings, self._supervisor.renew, self._write)
+        elif settings.shards > 1:
+            raise ProcessProblem(
+                "shards are those of the embedded Redis, and redis_url names another: give one", "usage"
+            )
         return ServiceGroup(
             *([self._embedded] if self._embedded is not None else []),
             Functions(start=self._check_store),
@@ -134,10 +134,6 @@ class FleetProcess:
     def _child_settings(self) -> Settings:
         url = self._embedded.url if self._embedded is not None else given_url(self._settings)
         return msgspec.structs.replace(self._settings, redis_url=url)
-
-    def _store_moved(self) -> None:
-        if self._supervisor is not None:
-            self._supervisor.renew()
 
     async def _announce(self) -> None:
         self._ready = True

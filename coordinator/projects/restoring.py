@@ -112,7 +112,6 @@ def _ids(file: BinaryIO) -> set[str]:
 
 
 async def _restore_usage(writer: RestoreStore, store: Store, project: str, file: BinaryIO) -> None:
-    """Restores the sums of usage; raises as ``restore``."""
     file.seek(0)
     rows = sums.stored(native.lines(file))
     scopes = (keys.ranked.key(project, scope) for scope in ("p", "c"))

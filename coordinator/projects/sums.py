@@ -70,7 +70,6 @@ def stored(lines: Iterable[native.Line]) -> dict[str, str]:
 
 
 def shown(stored: str) -> native.UsageSum:
-    """A sum of the store, in the format."""
     return native.UsageSum(**dict(zip(native.UsageSum.__struct_fields__, sum_of(stored), strict=True)))
 
 

@@ -28,7 +28,6 @@ from coordinator.runner.supervision import strays
 ROOM_BYTES = 256 << 20
 """Without so much free space, no attempt is begun."""
 KEPT_SECONDS = 14 * 86_400.0
-"""How long logs are kept."""
 PRUNE_SECONDS = 3_600.0
 UNTOLD = "untold"
 DIED = "runner died"

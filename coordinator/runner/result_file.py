@@ -52,7 +52,6 @@ class ResultFile(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fi
     """Text or JSON for the item; None: none."""
     summary: Annotated[str, Meta(max_length=2000)] = ""
     notes: dict[str, str] = {}
-    """Notes for the item, by key."""
     usage: GivenUsage | None = None
     retry_after_seconds: Annotated[float, Meta(ge=0, le=86_400)] | None = None
 

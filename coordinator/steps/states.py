@@ -48,7 +48,6 @@ class StateName(NamedTuple):
 
     @property
     def of_run(self) -> bool:
-        """Whether its owner is a run."""
         return self.owner != ANY and not self.owner.startswith(_CALLER)
 
 

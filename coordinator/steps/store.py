@@ -193,7 +193,6 @@ class StepStore:
     # --- a queue in another Redis ---------------------------------------------------------------
 
     async def wake_relay(self, project: str) -> None:
-        """Wakes a relay for the project's outbox."""
         await self._store.run(_WAKE_RELAY, keys.FLEET, project, _WAKEUPS_MOST)
 
     async def relay(self, project: str) -> int:

@@ -222,7 +222,6 @@ def load(client: redis.Redis, library: Library) -> None:
 
 
 def _text(library: Library, generation: str) -> str:
-    """The variant of a library that belongs to a generation."""
     return fenced_text(library.text, generation) if generation else library.text
 
 

@@ -355,7 +355,6 @@ FAMILIES = index(list(globals().items()))
 
 
 def declared(key: bytes) -> Family | None:
-    """The family a key belongs to, or None for a key that nobody declared."""
     match = _KEY.fullmatch(key)
     if match is None:
         return None

@@ -64,7 +64,6 @@ class Signature(NamedTuple):
     """The signature over some bytes."""
 
     key: str
-    """The id of the key."""
     mac: bytes
     """HMAC-SHA256, 32 bytes."""
 

@@ -83,7 +83,6 @@ class Subscription:
             ) from None
 
     async def close(self) -> None:
-        """Stops listening."""
         self._closed = True
         await end_tasks(*filter(None, (self._renewing, self._task)))
 

@@ -170,7 +170,6 @@ class Attribution(NamedTuple):
     id: str
     """The trusted id; '' without an actor."""
     actor: str
-    """The actor as JSON."""
     verification: str
     """The result of verifying its proof, as JSON."""
 
@@ -183,5 +182,4 @@ def attribution(who: Trusted | None) -> Attribution:
 
 
 def echo(actor: Actor) -> ActorEcho:
-    """The actor without its proof."""
     return ActorEcho(actor.id, actor.kind, UNSET if actor.parent is None else actor.parent)

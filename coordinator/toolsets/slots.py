@@ -17,7 +17,6 @@ SUFFIX_RULE = "1 to 64 letters, digits, '.', '_' and '-', beginning with a lette
 
 
 def acts_as(name: str, owner: str) -> bool:
-    """Whether ``name`` is ``owner`` or one of its slots."""
     if not owner or not name.startswith(owner):
         return False
     return name == owner or (name[len(owner)] == "/" and _SUFFIX.fullmatch(name, len(owner) + 1) is not None)

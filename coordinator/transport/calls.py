@@ -157,7 +157,6 @@ class Calls:
 
     @staticmethod
     def shed_answer(tool: Tool, retry_after_ms: int) -> Done:
-        """The answer to a call that ``shed_at_once`` has shed."""
         return _failed(tool, ToolFailure("over_capacity", SURPLUS, retry_after_ms=retry_after_ms))
 
     def refusal(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Done | None:

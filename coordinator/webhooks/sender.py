@@ -75,12 +75,10 @@ class Sender:
         self._client: httpx2.AsyncClient | None = None
 
     async def aclose(self) -> None:
-        """Closes the connection."""
         if self._client is not None:
             await self._client.aclose()
 
     async def send(self, body: bytes, headers: Mapping[str, str]) -> SendOutcome:
-        """Makes one attempt."""
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
                 response = await self._request(body, headers)

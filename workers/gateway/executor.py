@@ -85,7 +85,6 @@ class GatewayExecutor(Executor):
         self._tasks = Tasks()
 
     def configure(self, settings: Settings) -> None:
-        """Applies new settings to every attempt that begins later."""
         self._connections.configure(settings)
         for task in self._background:
             task.configure(settings)
@@ -282,13 +281,11 @@ class _Limit:
         return f"it reported no progress for {round(self._seconds * 1000)} ms"
 
     def suspend(self) -> None:
-        """Stops the clock until ``restart``."""
         self._clock.reschedule(None)
         if self._outer is not None:
             self._outer.suspend()
 
     def restart(self) -> None:
-        """Starts the clock anew."""
         self._end = self._now() + self._total
         self._clock.reschedule(self._now() + self._seconds)
         if self._outer is not None:

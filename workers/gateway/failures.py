@@ -10,7 +10,6 @@ LONGEST = 2_000
 
 
 def timeout(message: str) -> Failure:
-    """The call took too long."""
     return Failure(message[:LONGEST], "timeout")
 
 

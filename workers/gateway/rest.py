@@ -32,7 +32,6 @@ MAX_BODY = 1024 * 1024
 _FOR_ALL = (401, 403)
 """Statuses that do not depend on what a request asks for."""
 KEY = "idempotency-key"
-"""The header with the idempotency key."""
 
 CONNECT_SECONDS = 10.0
 """How long connecting to one address may take."""

@@ -55,7 +55,6 @@ class StepTools(Executor):
         self._names = names
 
     def find(self, name: str) -> StepTool | None:
-        """The tool with this name; None if no source has it."""
         for source in self._sources:
             if (tool := source.find(name)) is not None:
                 return tool
@@ -90,7 +89,6 @@ class StepTools(Executor):
         return await own.call(step, work.arguments or {}, caller)
 
     def configure(self, settings: Settings) -> None:
-        """Applies new settings to every call that begins later."""
         self.rights.configure(settings)
         self._names.configure(settings)
         self._sources = (*self._own, *self._servers(settings))

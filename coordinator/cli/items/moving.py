@@ -211,7 +211,6 @@ def _advance(at: Connection, ids: tuple[str, ...], trigger: str, word: str, json
 
 
 def _why(result: dict[str, Any]) -> str:
-    """Why a claim has failed."""
     if result["outcome"] == "no_match":
         why = described(result.get("heldBack"))
         return f"nothing is offered{f': {why}' if why else ''}"

@@ -106,7 +106,6 @@ def _as_written(message: str, runner: str, written: Collection[str]) -> str:
 
 
 def _entry(name: str, config: Path | None) -> dict[str, Any]:
-    """An entry of the setting ``runners``."""
     from coordinator.settings import load_settings
     from coordinator.settings.problems import unknown
 

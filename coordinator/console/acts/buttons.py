@@ -168,7 +168,6 @@ def hidden_field(name: str) -> Node:
 
 
 def menu_opener(project: str, item: str, title: str) -> Node:
-    """A button that opens the actions of an item."""
     path = path_of("item", project, item) + "/~actions"
     return htpy.button(".quiet.more", type="button", data_menu=path, aria_label=f"Actions of {plain(title)}")["\u22ef"]
 

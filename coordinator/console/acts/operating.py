@@ -34,7 +34,6 @@ def agent_drain_button(visit: Visit, agent: str, drained: str) -> Node:
 
 
 def end_claim_button(visit: Visit, item: ItemRow) -> Node:
-    """Ends the claim on an item in place of its holder."""
     change = Change("operate/end_claim", {"itemId": dashed(item.id), "fence": item.fence}, "The claim has ended.")
     return _button(visit, "End claim", change, confirm("end claim", holder=item.holder, title=item.title))
 

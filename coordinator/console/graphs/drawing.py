@@ -172,7 +172,6 @@ def _arrow(id: str) -> Node:
 
 
 def _path(points: Sequence[Point]) -> str:
-    """A line with round corners."""
     at = [f"M{points[0][0]:g} {points[0][1]:g}"]
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
         start, end = _towards(corner, before), _towards(corner, after)

@@ -140,7 +140,6 @@ def gate(visit: Visit, step: WaitingGate) -> Iterator[Node]:
 
 
 def checkpoint(visit: Visit, seen: SeenSession) -> Iterator[Node]:
-    """The open checkpoint of a session."""
     session = a(href=path_of("session", visit.project, seen.row.id))[plain(seen.title or seen.row.workflow)]
     definition = seen.definition
     yield facts(

@@ -154,7 +154,6 @@ def _missing(context: ItemContextResult, phase: str = "") -> str:
 
 
 def _edit(item: str, done: str, fields: Mapping[str, Any], expected: Mapping[str, Any]) -> Change:
-    """Changes fields of an item that are still as shown."""
     return Change(_ITEMS, {"operation": "update", "items": [{"id": item, **fields}], "shown": [expected]}, done)
 
 

@@ -110,7 +110,6 @@ def priority(code: int) -> Node:
 
 
 def is_held(item: ItemRow) -> bool:
-    """Whether somebody works on it."""
     return STATES[item.state] == "held"
 
 

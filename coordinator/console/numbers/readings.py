@@ -86,8 +86,6 @@ class Flows(NamedTuple):
 
 
 class ProjectNumbers(NamedTuple):
-    """A project in numbers, with what it is served by."""
-
     state: ProjectState
     samples: Samples
     flows: Flows | None

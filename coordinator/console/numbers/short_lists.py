@@ -23,7 +23,6 @@ _TITLES = {
 
 
 async def short_lists(visit: Visit) -> Rows:
-    """The lists, a row each."""
     store, project = visit.reads.store, visit.project
     fleet = await fleet_state(visit)
 

@@ -81,11 +81,9 @@ class Held(NamedTuple):
 
 
 NOTHING = Held((), False, {}, True)
-"""Nothing is held back."""
 
 
 def project_budgets(visit: Visit) -> Periods | None:
-    """The budgets that the settings give to the project."""
     budgets = visit.reads.config.budgets
     return budgets.projects.get(visit.project) if budgets is not None else None
 
@@ -172,7 +170,6 @@ async def _of_items(visit: Visit) -> tuple[list[Spent], bool]:
 
 
 def whose(budget: Spent) -> str:
-    """Whose budget it is, in words."""
     if budget.item is not None:
         return f"the budget of \u201c{plain(budget.item.title)}\u201d"
     return "the budget of the project" if budget.of == "project" else f"the budget of {plain(budget.name)}"

@@ -14,7 +14,6 @@ from coordinator.store.once import spend
 from coordinator.transport.rounds.sealing import Seals
 
 SECONDS = 60
-"""How long a ticket is valid."""
 PATH = "/console/signin"
 _PURPOSE = "console-ticket"
 

@@ -117,7 +117,6 @@ def _why(agent: Agent, why: Held) -> str:
 
 
 def _words(wanted: Mapping[str, Any]) -> Iterator[str]:
-    """What a parked claim asks for."""
     selector = as_given(wanted)
     parts = {
         "{} priority": selector.priority,

@@ -49,7 +49,6 @@ def _kinds(visit: Visit) -> list[Kind]:
 
 
 def _shown(row: Waiting) -> str:
-    """What the URL calls it."""
     return f"gate:{row.detail.flow}:{row.id}" if isinstance(row.detail, WaitingGate) else f"{row.kind}:{row.id}"
 
 

@@ -109,7 +109,6 @@ async def _people(visit: Visit) -> Rows:
 
 
 async def _moved(visit: Visit) -> Node:
-    """Who has moved the instance last."""
     moves = (entry for entry in (await _entries(visit)).rows if entry.type == "workflow.transitioned")
     last = next(moves, None)
     if last is None:

@@ -52,7 +52,6 @@ _DIGITS = re.compile(r"(\d+)")
 class _Shown(NamedTuple):
     tree: TreeGraph
     path: list[int]
-    """The critical path."""
     edges: list[GraphEdge]
     drawn: Drawn
     """The nodes in ``ends``."""

@@ -34,7 +34,6 @@ class Rights:
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Takes over settings."""
         self._defaults = Defaults.of(settings)
         self._bearers = auth_verifier(settings)
         self._proofs = settings.actor_authentication.verifier

@@ -190,7 +190,6 @@ def parse_tokens(data: bytes, path: Path) -> TokenFile:
 
 
 def is_json(path: Path) -> bool:
-    """Whether the file is JSON, by its name."""
     return path.suffix == ".json"
 
 

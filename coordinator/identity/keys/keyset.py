@@ -39,7 +39,6 @@ class VerifyKey(NamedTuple):
 
     kid: str | None
     algorithms: tuple[str, ...]
-    """The algorithms that it may verify."""
     key: Any
     """The key object of the cryptography library."""
     thumbprint: str

@@ -110,7 +110,6 @@ class StaticKeyResolver:
         return (self._issued_by.issuer or None) if self._issued_by.answers else None
 
     async def start(self) -> None:
-        """Starts every source."""
         await asyncio.gather(*(cache.start() for cache in self.caches))
 
     async def resolve(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[CandidateKey]:
@@ -135,15 +134,12 @@ class StaticKeyResolver:
         """Nothing to do: each cache renews itself, used or not."""
 
     def ages(self) -> dict[str, float]:
-        """Every source."""
         return ages(self.caches)
 
     def report(self) -> dict[str, Any]:
-        """Every source."""
         return {"state": state(self.caches), "sources": [described(cache) for cache in self.caches]}
 
     async def aclose(self) -> None:
-        """Stops every source."""
         await asyncio.gather(*(cache.aclose() for cache in self.caches))
 
     def _look(self, kid: str | None, algorithm: str) -> list[CandidateKey]:
@@ -229,7 +225,6 @@ class DidKeyResolver:
         return {"state": state(self._in_use()), "issuers": len(self.known), "sought": len(self._sought)}
 
     async def aclose(self) -> None:
-        """Stops every issuer's cache."""
         await asyncio.gather(*(cache.aclose() for cache in (*self.known.values(), *self._sought.values())))
         if self._closing:
             await asyncio.wait(self._closing)

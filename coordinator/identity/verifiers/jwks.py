@@ -123,7 +123,6 @@ class JwksVerifier:
         return self.resolver.report()
 
     async def aclose(self) -> None:
-        """Ends what runs in the background."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

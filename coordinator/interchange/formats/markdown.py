@@ -63,7 +63,6 @@ def _tasks(text: str) -> TaskList:
 
 
 def _keys(tasks: TaskList) -> dict[Task, str]:
-    """The identity of each task, in the order of the list."""
     keys: dict[Task, str] = {}
     used: Counter[str] = Counter()
     for task in tasks.all():

@@ -52,7 +52,6 @@ class Template(Protocol):
 
 
 def start_template(requests: int, roles: Sequence[str]) -> Template:
-    """Starts a template that serves requests on this descriptor of a socket."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", _TEMPLATE, str(requests), *roles],
         stdin=subprocess.DEVNULL,
@@ -64,14 +63,11 @@ def start_template(requests: int, roles: Sequence[str]) -> Template:
 
 
 class ForkedProcess:
-    """A process forked by the template and adopted by this process."""
-
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
         if self.returncode is None:
             ended, status = os.waitpid(self.pid, os.WNOHANG)
             if ended:

@@ -35,7 +35,6 @@ class Directories:
     own: Sequence[Path] = ()
 
     async def start(self) -> tuple[()]:
-        """Checks the directory."""
         what = f"--workspace {self.where}"
         if self.hooks.teardown or (self.hooks.setup and ITEM not in self.where):
             which = "--teardown" if self.hooks.teardown else "--setup"
@@ -88,8 +87,6 @@ class Directories:
 
 
 class Directory:
-    """See ``protocols.Workspace``."""
-
     def __init__(self, path: Path, attempt: JobAttempt, hooks: Hooks, own: Sequence[Path]) -> None:
         self.path = path
         self._attempt, self._hooks, self._own = attempt, hooks, own

@@ -61,7 +61,6 @@ class Worktrees:
     _repository: Repository | None = field(default=None, init=False)
 
     async def start(self) -> Sequence[str]:
-        """Checks repository, base and room."""
         try:
             return await asyncio.to_thread(self._check)
         except (GitFailed, OSError) as error:
@@ -164,8 +163,6 @@ class Worktrees:
 
 
 class Worktree:
-    """See ``protocols.Workspace``."""
-
     def __init__(self, how: Worktrees, attempt: JobAttempt, tree: Tree, owned: Owned, origin: Origin) -> None:
         self._how, self._attempt, self._tree, self._origin = how, attempt, tree, origin
         self.owned = owned

@@ -219,7 +219,6 @@ async def read_moment(ask: Ask) -> tuple[str, int]:
 
 
 def changed(known: str, found: str) -> str:
-    """The problem, in words."""
     what = f"it has the identity {found}" if found else "it has no identity, like an empty one"
     return (
         f"the store is not the one that the fleet had ({known}): {what}; "
@@ -235,7 +234,6 @@ class IdentityFile:
         self._address = address
 
     def read(self) -> str:
-        """The remembered identity, or ''."""
         return self._all().get(self._address, "").partition(" ")[0]
 
     def accepted(self) -> int:

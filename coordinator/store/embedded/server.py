@@ -160,7 +160,6 @@ class EmbeddedServer:
 
     @property
     def log(self) -> Path:
-        """The server's log file."""
         return self.data_dir / "redis.log"
 
     def last_words(self, after: int = 0) -> str:

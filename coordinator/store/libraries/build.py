@@ -185,7 +185,6 @@ def usual_name(name: str) -> str:
 
 
 def generation_of(name: str) -> str:
-    """The generation that a library is of."""
     return name.removeprefix(FENCED_PREFIX).partition("_")[0] if name.startswith(FENCED_PREFIX) else ""
 
 

@@ -176,7 +176,6 @@ class Address:
 
 
 def is_cluster(url: str) -> bool:
-    """Whether a store URL names a cluster."""
     return url.startswith(("redis+cluster://", "rediss+cluster://"))
 
 

@@ -40,7 +40,6 @@ _ELSEWHERE = (AskError, ClusterDownError, MovedError, ReadOnlyError, TryAgainErr
 
 
 def slot_of(tag: str) -> int:
-    """The slot of all keys with a hash tag."""
     return crc_hqx(tag.encode(), 0) % SLOTS
 
 

@@ -44,7 +44,6 @@ class FlowPlanner:
         self._permits = permits
 
     def load(self, spec: bytes) -> Spec:
-        """Reads a stored spec."""
         return unpack(spec)
 
     async def prepare(self, step: StepRun, spec: Spec) -> Work | Outcome:
@@ -82,8 +81,6 @@ class FlowPlanner:
 
 
 class FlowRunKind:
-    """The kind of run of flows (``coordinator.steps.run_kind.RunKind``)."""
-
     name = "flows"
     report: Script[Any] = REPORT
 

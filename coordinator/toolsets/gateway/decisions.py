@@ -74,7 +74,6 @@ class OpenApproval(NamedTuple):
     """Whether the requester must not answer (four eyes)."""
     asked_at: int
     asked_by: str
-    """The transition that asks."""
     declined: list[str]
     """Those who were asked through their clients, and gave no answer."""
     workflow: str

@@ -450,7 +450,6 @@ def new_operation() -> str:
 
 
 def new_workflow() -> str:
-    """The id of an instance."""
     return "wf_" + secrets.token_hex(8)
 
 

@@ -45,7 +45,6 @@ class Job(Work, frozen=True, kw_only=True):
     task: Task
     bundle: Bundle
     hash: str
-    """The hash of the bundle."""
     retry_on: frozenset[str] = frozenset()
     """Classes of failures after which another attempt is made."""
     limit_ms: int = 0

@@ -51,7 +51,6 @@ class Snapshot(NamedTuple):
         return Circumstances(principal, scope, _counts(self.instance.evidence))
 
     def task(self, operation: str, kind: Literal["submit", "timeout"], principal: Principal) -> Task:
-        """The task of a new operation on the instance."""
         instance = self.instance
         return Task(
             op=operation,

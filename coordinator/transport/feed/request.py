@@ -47,7 +47,6 @@ class FeedRequest(NamedTuple):
 
 
 def is_feed(path: str) -> bool:
-    """Whether a path belongs to the feed."""
     return path == PREFIX or path.startswith(PREFIX + "/")
 
 

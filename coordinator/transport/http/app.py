@@ -125,7 +125,6 @@ class FrontEnd(Service):
         (self.admin if admin else self._slow_path).mounts[path] = page
 
     def configure(self, settings: Settings) -> None:
-        """Takes over reloaded settings, for every later request."""
         self.endpoints.open_only(settings.projects)
         self.fast_path.forget()
         for part in (self.feed, self.listening):

@@ -34,7 +34,6 @@ class Cors:
         self._origins = {origin.lower().encode() for origin in origins}
 
     def headers(self, origin: bytes | None) -> tuple[Header, ...]:
-        """The CORS headers of an answer to a request with this ``Origin``."""
         if not self._origins:
             return ()
         if origin is None or origin.strip().lower() not in self._origins:
@@ -54,5 +53,4 @@ class Cors:
 
 
 def is_preflight(method: str, head: Mapping[bytes, bytes]) -> bool:
-    """Whether the request is a CORS preflight."""
     return method == "OPTIONS" and b"origin" in head and b"access-control-request-method" in head

@@ -48,7 +48,6 @@ class Parts:
     """By name, in the order in which combinations list their tools."""
     _: KW_ONLY
     authenticator: Authenticator
-    """Identifies callers."""
     render_metrics: Callable[[], bytes] = bytes
     """Returns the body of /metrics; called in a thread."""
     config: Callable[[], Mapping[str, Any]] = dict

@@ -83,7 +83,6 @@ class Refusal(NamedTuple):
     """Why a request is refused."""
 
     status: int
-    """The HTTP status."""
     message: str
 
 
@@ -116,7 +115,6 @@ def with_headers(send: Send, more: Sequence[Header]) -> Send:
 
 
 async def refuse(send: Send, refused: Refused) -> None:
-    """Sends the answer of a refused request."""
     await reply(send, refused.status, refused.body, headers=refused.headers)
 
 

@@ -26,7 +26,6 @@ class Prompts:
         return [prompt for prompt in PROMPTS.values() if not prompt.toolsets.isdisjoint(served)]
 
     def listing(self, caller: Caller | None) -> types.ListPromptsResult:
-        """The answer of ``prompts/list``."""
         served = self._served(caller)
         return types.ListPromptsResult(
             prompts=[
@@ -79,7 +78,6 @@ class Prompts:
         return prompt, values
 
     def get(self, caller: Caller | None, prompt: Prompt, values: Mapping[str, str]) -> types.GetPromptResult:
-        """The answer of ``prompts/get``."""
         holding = self._served(caller) | ({IDENTIFIED} if caller is not None else set())
         text = types.TextContent(type="text", text=prompt.text(holding, values, self._names))
         return types.GetPromptResult(

@@ -149,7 +149,6 @@ class Resources:
         return place._replace(document=self._documents[f"{kind}/{{id}}" if place.id else kind][1])
 
     async def answer(self, exchange: Exchange, place: Place, request_id: str) -> Done:
-        """Reads a document."""
         tool: Tool = place.document.tool
         return await self._calls.run(
             tool, exchange.call(request_id), place.document.arguments(place.id), self._transport

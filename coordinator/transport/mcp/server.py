@@ -319,7 +319,6 @@ class SdkApp:
             await self._task
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, streaming: bool) -> None:
-        """Answers one request."""
         manager = self._streaming if streaming else self._plain
         await manager.handle_request(scope, receive, send)
 
@@ -345,7 +344,6 @@ class SdkApps:
         self._apps: dict[str, SdkApp] = {}
 
     async def get(self, endpoint: Endpoint) -> SdkApp:
-        """The started app of ``endpoint``."""
         app = self._apps.get(endpoint.name)
         if app is None:
             app = self._apps[endpoint.name] = SdkApp(
@@ -355,5 +353,4 @@ class SdkApps:
         return app
 
     async def stop(self) -> None:
-        """Stops all of them."""
         await asyncio.gather(*(app.stop() for app in self._apps.values()))

@@ -149,7 +149,6 @@ def form_of(question: Question) -> dict[str, Any]:
 
 
 def elicitation(message: str, form: Mapping[str, Any]) -> dict[str, Any]:
-    """The request to show a form."""
     params = {"mode": "form", "message": message, "requestedSchema": form}
     return {"method": "elicitation/create", "params": params}
 

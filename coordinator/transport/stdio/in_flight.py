@@ -87,7 +87,6 @@ class InFlight:
         return ServerMessageMetadata(on_request_unanswered=self._cancelled)
 
     async def answer(self, stream: Any, message: SessionMessage) -> None:
-        """Sends the answer to a request."""
         self._handled -= 1
         self._sent += 1
         self._fewer.set()

@@ -131,7 +131,6 @@ def _check_cycles(steps: Mapping[str, Step], problems: Problems) -> bool:
 
 
 def _regions(steps: Mapping[str, Step], problems: Problems) -> dict[str, Region]:
-    """The region of each step reachable from start."""
     regions: dict[str, Region] = {START: ()} if START in steps else {}
     clashes: set[str] = set()
     pending = deque(regions)

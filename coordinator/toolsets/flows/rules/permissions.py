@@ -19,7 +19,6 @@ _ENOUGH_TO_READ = _ENOUGH | {USE + READ, "flows" + READ, EVERYTHING + READ}
 
 
 def may_use(caller: Caller | None, read_only: bool) -> bool:
-    """Whether a caller may use the tools of this toolset."""
     return caller is None or not (_ENOUGH_TO_READ if read_only else _ENOUGH).isdisjoint(caller.permissions)
 
 
@@ -34,7 +33,6 @@ def may_read(caller: Caller | None, creator: str, approver_roles: Iterable[str])
 
 
 def may_approve(caller: Caller | None, approver_role: str | None) -> bool:
-    """Whether a caller may release a gate."""
     return caller is None or approver_role is None or approver_role in caller.roles
 
 

@@ -133,7 +133,6 @@ class FlowRow(Struct, frozen=True, kw_only=True):
     completed_at: int | None = None
     cancelled_at: int | None = None
     error: str | None = None
-    """Why it failed."""
     cancelled_by: str | None = None
     parent: str | None = None
 

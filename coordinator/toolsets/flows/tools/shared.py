@@ -52,7 +52,6 @@ async def acting(services: Services, call: Call, actor: Actor | None) -> Acting:
 
 
 def approver_roles(spec: Spec) -> set[str]:
-    """The roles required by the gates of a flow."""
     return {step.approver_role for step in spec.flow.values() if step.approver_role is not None}
 
 

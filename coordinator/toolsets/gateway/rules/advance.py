@@ -43,7 +43,6 @@ class AdvanceBuilder:
         )
 
     def record(self, kind: str, /, **payload: Any) -> None:
-        """Adds an event to the audit."""
         public = redacted({key: value for key, value in payload.items() if value is not None})
         self.advance.audit = [*self.advance.audit, Event(kind, _encode(public).decode())]
 
@@ -94,7 +93,6 @@ class AdvanceBuilder:
         advance.results = list(dict([*advance.results, *changed]).items())
 
     def _record_evidence(self, transition: Transition | None) -> None:
-        """Records the evidence that the hop has produced."""
         task, advance = self._task, self.advance
         kinds = [*task.marks, *(transition.evidence if transition is not None else ())]
         if not kinds:

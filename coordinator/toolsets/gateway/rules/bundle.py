@@ -69,7 +69,6 @@ def packed(root: str, workflow: Workflow, others: Mapping[str, Workflow], limits
 
 
 def unpacked(text: bytes) -> Bundle:
-    """Reads a bundle that was stored."""
     return _decode(text)
 
 

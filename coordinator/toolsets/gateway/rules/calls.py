@@ -106,7 +106,6 @@ class FlowCall(Struct, frozen=True):
 
 
 Call = Noop | CliCall | RestCall | McpCall | BuiltinCall | SubWorkflow | FlowCall
-"""The call of one attempt."""
 
 
 def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str, str]) -> Call:

@@ -82,7 +82,6 @@ class Links:
         return [link]
 
     def start_again(self, definition: str) -> Link:
-        """The link that starts another instance of a definition."""
         return self._link("start", "workflow.start", {"definitionId": definition, "input": {}})
 
     def transitions(

@@ -59,7 +59,6 @@ def submit(bundle: Bundle, task: Task, evaluated: Sequence[tuple[str, bool]] = (
 
 
 def timeout(bundle: Bundle, task: Task) -> Advance:
-    """Times out an instance."""
     run = _Run(bundle, task)
     target = run.workflow.on_timeout.target if run.workflow.on_timeout is not None else ""
     run.builder.record("workflow.timed_out", state=task.state, target=target or None)

@@ -264,7 +264,6 @@ def _bits(places: Iterable[int], count: int) -> int:
 
 
 def _members(items: int) -> Iterator[int]:
-    """The numbers of a set, in order."""
     digits = bin(items)[:1:-1]  # without "0b", the lowest bit first
     at = digits.find("1")
     while at != -1:
@@ -273,5 +272,4 @@ def _members(items: int) -> Iterator[int]:
 
 
 def _lowest(items: int, limit: int) -> list[int]:
-    """The lowest numbers of a set."""
     return list(islice(_members(items), max(limit, 0)))

@@ -81,7 +81,6 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     carried_out: bool = False
     """Whether an executor of the hop has had an effect."""
     asked: list[Approval] = []
-    """Approvals that the hop asks for."""
     then: str = ""
     """The transition to take right after the start: the call of a capability."""
     then_arguments: dict[str, Any] = {}
@@ -172,7 +171,6 @@ class Advance(Struct, kw_only=True, omit_defaults=True):
     approvals: list[Approval] = []
     audit: list[Event] = []
     actor: str = ""
-    """The actor in the audit."""
     ended: str = ""
     """The outcome of the workflow, if this ends it."""
     failure: str = ""
@@ -187,7 +185,6 @@ _ending = msgspec.json.Decoder(Ending).decode
 
 
 def unpacked(text: str) -> Task:
-    """The task that a step carries."""
     return _task(text)
 
 

@@ -35,7 +35,6 @@ class InstanceRow(Struct, array_like=True, frozen=True):
     since: int
     """When that began; 0: there is none."""
     approvals: list[str]
-    """Ids of its open approvals."""
     changed_at: int
     """When it last changed: its state, its approvals, or the end of an operation."""
 

@@ -28,7 +28,6 @@ ORDER = (
 
 
 def toolset(services: Services) -> Toolset:
-    """The gateway toolset over one process's services."""
     backend = Backend(services)
     by_name = {tool.name: tool for tool in (*discovery.tools(backend), *workflow.tools(backend))}
     return Toolset(

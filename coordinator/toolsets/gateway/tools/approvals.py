@@ -28,7 +28,6 @@ class Gate(msgspec.Struct, array_like=True, frozen=True):
 
 
 def gate_of(state: Any) -> Gate:
-    """The gate in an answer's state."""
     return msgspec.convert(state, Gate)
 
 
@@ -79,7 +78,6 @@ def left_gate(snapshot: Snapshot) -> bool:
 
 
 def arguments_of(transition: Transition, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the chosen transition in a form."""
     return {name: content[name] for name in forms.properties(transition.input_schema) if name in content}
 
 

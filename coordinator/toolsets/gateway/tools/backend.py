@@ -79,7 +79,6 @@ class Backend(Service):
         self._tasks.spawn(self._audit_event("server.initialized"), "gateway start")
 
     async def stop(self, deadline: float = 0.0) -> None:
-        """Ends waiting calls and all background tasks."""
         await self.waiting.stop()
         await self.listener.close()
         await self._tasks.stop()

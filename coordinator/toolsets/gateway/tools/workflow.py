@@ -236,12 +236,10 @@ class Workflows:
         return self._answer(call, snapshot, principal, own=True)
 
     def start_may_wait(self, args: Start) -> bool:
-        """Whether a start may take long."""
         key = self._executed_by(args)
         return key is not None and not self._operations.durations.quick(key)
 
     def submit_may_wait(self, args: Submit) -> bool:
-        """Whether a submit may take long."""
         return self._operations.may_wait(args.workflow_id, args.transition)
 
     async def _start_workflow(self, call: Call, principal: Principal, args: Start, request: IdempotencyKey) -> Snapshot:

@@ -83,7 +83,6 @@ class Walk(NamedTuple):
         return _parts(self.workflow)[1]
 
     def ways(self, activity: Activity) -> Routes:
-        """The ways out of the present activity."""
         return routes.routes(activity, self.state, self.activities, self.defaults)
 
     def stored(self) -> State:
@@ -92,7 +91,6 @@ class Walk(NamedTuple):
 
 
 def walk(workflow: LoadedWorkflow, state: State, now: str, others: Mapping[str, LoadedWorkflow]) -> Walk:
-    """The walk of a stored state."""
     activities, defaults = _parts(workflow)
     state.variables = {**defaults, **state.variables}
     return Walk(workflow, activities, state, now, others)
@@ -108,7 +106,6 @@ def _parts(workflow: LoadedWorkflow) -> tuple[Mapping[str, Activity], Mapping[st
 def begun(
     workflow: LoadedWorkflow, first: Activity, values: dict[str, Any], now: str, others: Mapping[str, LoadedWorkflow]
 ) -> Walk:
-    """Begins a new walk."""
     state = State(
         workflow_id=workflow.id,
         workflow_version=workflow.version,
@@ -123,7 +120,6 @@ def begun(
 
 
 def set_variables(walk: Walk, values: Mapping[str, Any]) -> None:
-    """Sets variables from an agent or an option."""
     for name, value in values.items():
         variables.assign(walk.state.variables, name, value)
         if (root := name.split(".")[0]) not in walk.state.reported:

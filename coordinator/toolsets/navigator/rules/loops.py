@@ -78,7 +78,6 @@ def _begin(walk: Walk, loop: Loop, items: list[Any] | None) -> str:
 
 
 def items_of(loop: Loop) -> str:
-    """A description of loop_items."""
     what = "an array with the items" if loop.over is UNSET else f"an array, the items of '{loop.over}'"
     return f"{what}; one iteration for each, at most {loop.max_iterations}; [] if there are none"
 

@@ -34,7 +34,6 @@ class Route(NamedTuple):
     rank: int = 0
     """The order in which ways are offered. 0: its condition holds. 1: it has no condition. 2: it is a default."""
     condition: Condition | UnsetType = UNSET
-    """The condition that holds."""
 
 
 class Closed(NamedTuple):

@@ -109,12 +109,10 @@ def _by_default(checkpoint: Checkpoint) -> Resolution:
 
 
 def invalid_option(words: str, valid: str) -> ToolFailure:
-    """The failure for an option that the checkpoint does not have."""
     return ToolFailure("VALIDATION_ERROR", f"{words}. Valid options: [{valid}]")
 
 
 def too_early(checkpoint: str, how: How, waited_ms: int, least_ms: int) -> ToolFailure:
-    """The failure for an answer that comes too early."""
     waited, least = waited_ms // 1000, ceil(least_ms / 1000)
     if how == "auto_advance":
         words = (
@@ -136,7 +134,6 @@ def effect(option: Option) -> dict[str, Any]:
 
 
 def nothing_named() -> ToolFailure:
-    """The failure of a call that names no checkpoint."""
     return ToolFailure("VALIDATION_ERROR", "Either checkpoint_handle or session_token must be provided.")
 
 

@@ -19,7 +19,6 @@ def blocked(checkpoint: str, activity: str) -> ToolFailure:
 
 
 def cannot_move(target: str, checkpoint: str, activity: str) -> ToolFailure:
-    """The gate of next_activity."""
     return ToolFailure(
         "checkpoint_active",
         f"Cannot transition to '{target}': Active checkpoint '{checkpoint}' on activity '{activity}'. {_ANSWER_IT}",
@@ -27,7 +26,6 @@ def cannot_move(target: str, checkpoint: str, activity: str) -> ToolFailure:
 
 
 def cannot_yield(checkpoint: str, active: str) -> ToolFailure:
-    """The gate of yield_checkpoint."""
     return ToolFailure(
         "checkpoint_active",
         f"Cannot yield checkpoint '{checkpoint}': Checkpoint '{active}' is already active. {_ANSWER_IT}",
@@ -35,7 +33,6 @@ def cannot_yield(checkpoint: str, active: str) -> ToolFailure:
 
 
 def cannot_resume(checkpoint: str) -> ToolFailure:
-    """The gate of resume_checkpoint."""
     return ToolFailure("checkpoint_active", f"Cannot resume: Checkpoint '{checkpoint}' is still active. {_ANSWER_IT}")
 
 

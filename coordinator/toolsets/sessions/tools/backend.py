@@ -63,7 +63,6 @@ class Backend(Service):
         await self.waiting.stop()
 
     def configure(self, settings: Settings) -> None:
-        """Applies reloaded settings."""
         self.settings = settings
 
     @property
@@ -194,7 +193,6 @@ def drifted(library: Library, payload: Payload) -> list[str]:
 
 
 def behind(payload: Payload, stands: str) -> list[str]:
-    """The warning for a token behind its session."""
     return [trace.stale(payload.act, stands)] if payload.act and stands and payload.act != stands else []
 
 

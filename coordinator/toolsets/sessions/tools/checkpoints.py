@@ -323,7 +323,6 @@ def _pending(meant: _Meant, state: SessionState) -> _Meant:
 
 
 def _require_pending(state: SessionState, meant: _Meant) -> None:
-    """Raises if the checkpoint is not pending."""
     if state.outcome == "none":
         raise refusals.no_checkpoint()
     if state.outcome == "closed":
