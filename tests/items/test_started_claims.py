@@ -8,13 +8,16 @@ import msgspec
 import pytest
 
 from coordinator.settings import Settings
-from coordinator.store import Store
+from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.tool import Delivery
+from coordinator.toolsets.tool import Criticality, Delivery
 from tests.items.client import Client, Json, actor, fresh_id
+from tests.items.moments import lapse
 from tests.items.parked import Fronts
 from tests.items.results import client_of
 from tests.items.selectors import call_of
+from tests.support.contracts import toolsets
+from tests.support.schemas import decoded
 
 pytestmark = pytest.mark.anyio
 SELECTOR: list[Json] = [{"selector": {}}]
@@ -204,6 +207,16 @@ async def test_an_item_is_ended_where_there_is_no_next(tools: Client) -> None:
     assert only(answer)["outcome"] == "release_refused"
 
 
+def test_calls_that_end_items_are_shed_last() -> None:
+    tool = {each.name: each for each in toolsets()["items"].tools}["claim_item"]
+
+    def weight(*released: str) -> Criticality:
+        releases = [{"itemId": fresh_id(), "reason": reason} for reason in released]
+        return tool.weigh(decoded(tool, call_of("agent", releases=releases)))
+
+    assert (weight(), weight("done"), weight("failed")) == (Criticality.NORMAL, *[Criticality.CRITICAL] * 2)
+
+
 async def test_a_release_without_claims_ends_an_item_too(tools: Client) -> None:
     item = await tools.add()
     claim = await started(tools)
@@ -241,6 +254,53 @@ async def test_a_call_that_nobody_waits_for_any_more_is_answered_with_what_it_ha
     await tools.wait_for_nobody()
     again = await other("claim_item", **call_of("agent", request_id=call.request_id, releases=[done(claim)]))
     assert (again["releaseResults"][0]["outcome"], only(again)["outcome"]) == ("success", "no_match")
+
+
+async def test_a_call_that_gave_its_item_back_is_repeated_with_what_it_has_ended(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    await other.add()
+    claim = await started(tools)
+    delivery = tools.delivery = Delivery()
+    call = await tools.park("agent", releases=[done(claim)], start=True)
+    item = await other.add()
+    await call.answer()
+    await delivery.end()
+    call_again = call_of("agent", request_id=call.request_id, releases=[done(claim)], start=True)
+    again = await other("claim_item", **call_again)
+    assert (again["releaseResults"][0]["outcome"], only(again)["itemId"]) == ("success", item)
+
+
+@pytest.mark.parametrize("reason", ["done", "handed_back"])
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_wait_that_is_forgotten_is_answered_with_its_releases(fronts: Fronts, reason: str, known: bool) -> None:
+    tools, other = await fronts.pair()
+    await other.add()
+    claim = await started(tools)
+    released = {**done(claim), "reason": reason}
+    call = await tools.park("agent", {"tags": "none"}, releases=[released], wait_ms=500)
+    await tools.store.command("HSET", keys.waiter.key(tools.project, call.name), "u", "1")
+    await other.add(tags="none")  # sees that its time is over
+    if not known:
+        await tools.store.command("DEL", keys.request.key(tools.project, call.name))
+    answer = await call.answer()
+    outcome = "success" if known else "not_claimed_by_you"
+    assert (answer["releaseResults"][0]["outcome"], only(answer)["outcome"]) == (outcome, "no_match")
+
+
+async def test_a_refused_end_claims_nothing_in_a_call_of_several_steps(store: Store, project: str) -> None:
+    """Claims that expire make the search go on in a further step."""
+    tools = client_of(store, project, GATED)
+    await tools.add(type="gated")
+    claim = await started(tools)
+    gone = await tools.add(maxAttempts=1)
+    waiting = [item for _ in range(12) for item in await tools.add_many(50)]
+    for first in range(0, len(waiting), 100):
+        edges = [{"fromItemId": gone, "toItemId": item, "unblockAt": "work"} for item in waiting[first : first + 100]]
+        await tools("manage_dependencies", operation="create", dependencies=edges)
+    await tools.claims("gone", [{"itemId": gone}], start=True)
+    await lapse(tools, gone)
+    answer = await tools.claims("agent", SELECTOR, releases=[done(claim)], start=True)
+    assert only(answer)["outcome"] == "release_refused"
 
 
 async def test_a_refused_end_claims_nothing(store: Store, project: str) -> None:
@@ -337,6 +397,14 @@ async def test_an_untouched_item_goes_back_to_the_role_and_label_before_its_star
     following = only(await tools.claims("other", [{"selector": {"parentId": parent}}], start=True))
     assert (following["itemId"], following.get("takeover")) == (item, None)
     assert (await audit(tools.store, tools.project)).differences == []
+
+
+async def test_an_untouched_item_has_the_label_that_somebody_has_given_it_since(tools: Client) -> None:
+    item = await tools.add(statusLabel="fresh")
+    claim = await started(tools)
+    await tools.update(item, statusLabel="new")
+    await tools.claims("agent", [], releases=[untouched(claim)])
+    assert (await tools.role(item), (await tools.get(item))["statusLabel"]) == ("queue", "new")
 
 
 async def test_an_untouched_takeover_stays_one_for_the_next(tools: Client) -> None:

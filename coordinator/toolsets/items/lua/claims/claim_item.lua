@@ -85,8 +85,8 @@ return function(run, request, agent, who, wanted, releases, include, author)
   return change(run, request, {looks_for = expiry.looked_for_by_changes(run.keys.prefix)}, function()
     if author ~= '' and starting.lacks_config(run, author) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     agents.meet(run, agent, who)
-    local made, refused, _ = {}, false, nil
-    if releases ~= '' then made, _, refused = releasing.make_first(run, releases, agent, author) end
+    local made, refused = {}, false
+    if releases ~= '' then made, refused = releasing.make_first(run, releases, agent, author) end
     local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent) or nil
     local list = wanted ~= '' and cmsgpack.unpack(wanted) or {}
     local budgeted = run.settings.b or not run.absent[run.keys.spent_budgets]

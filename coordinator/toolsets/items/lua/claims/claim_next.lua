@@ -34,9 +34,9 @@ local SCAN_MAX = finding.SCAN_MAX
 local SWEEPS = {expiry.SWEEP_BATCH, SCAN_MAX} -- expired claims put back at most, before each of two searches
 local POLL_MS = 1000 -- the retry interval of callers that do not wait
 
--- The reply of an unfinished call, with its releases; it is recorded if some of these (`number`) were made.
-local function without_item(run, outcome, cursor, made, number)
-  return {run.now, {{outcome, cursor, 0, 0, 0}}, made}, number > 0 and 'P'
+-- The reply of an unfinished call; it is recorded if that has releases, which are not to be made again.
+local function without_item(run, outcome, cursor, made)
+  return {run.now, {{outcome, cursor, 0, 0, 0}}, made}, made[1] ~= nil and 'P'
 end
 
 -- The claim of a found item. `used` = what was used for it, for `usage.add`.
@@ -68,30 +68,30 @@ return function(
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
     local capabilities = agents.meet(run, agent, who).capabilities
     selector.capabilities = capabilities ~= '' and capabilities or nil
-    local made, number, refused = waiter and cmsgpack.unpack(waiter.releases) or {}, 0, false
+    local made, refused = waiter and cmsgpack.unpack(waiter.releases) or {}, false
     local to_release = releases ~= '' and not waiter -- a parked call has made its releases before
-    if to_release then made, number, refused = releasing.make_first(run, releases, agent, author, progress) end
+    if to_release then made, refused = releasing.make_first(run, releases, agent, author, progress) end
     local refusal = refused and {'release_refused', '', 0, 0, 0} or finding.refusal(run, selector, agent)
 
     only = '0' -- from here on this step makes the record, so no other call can have received it
     local some_abandoned = not run.absent[run.keys.abandoned] and redis.call('EXISTS', run.keys.abandoned) == 1
     local found, stopped, none_left, over
     for n = 1, 2 do
-      none_left, over = finding.sweep(run, request, waiter, SWEEPS[n])
-      if over and number == 0 then return over, false end
-      if over then return without_item(run, 'more', '', made, number) end
       if refusal then break end
+      none_left, over = finding.sweep(run, request, waiter, SWEEPS[n])
+      if over and not made[1] then return over, false end
+      if over then return without_item(run, 'more', '', made) end
       found, stopped = finding.search(run, selector, agent, after, some_abandoned)
       if found or stopped or none_left then break end
     end
     if not (found or refusal) and (stopped or not none_left) then
-      return without_item(run, 'more', selection.format_cursor(stopped), made, number)
+      return without_item(run, 'more', selection.format_cursor(stopped), made)
     end
     -- Items that became ready behind the cursor, or with a better rank, before this call was parked are found by one
     -- more search; for a waiting caller, once it is parked.
     local to_search_again = after ~= '' and again == '0'
     if not (found or refusal) and wait == 0 and to_search_again then
-      return without_item(run, 'again', '', made, number)
+      return without_item(run, 'again', '', made)
     end
 
     if found and to_release then releasing.give_up(run, releases, agent, author, found.id, made) end
@@ -112,8 +112,8 @@ return function(
     }
     if used ~= '' then fields[#fields + 1], fields[#fields + 2] = 'us', used end
     local new = waiters.park(run, request, agent, queue, selected, wait, process, waiter, fields)
-    if new and to_search_again then return without_item(run, 'again', '', made, number) end
-    local reply, kept = without_item(run, 'parked', '', made, number)
+    if new and to_search_again then return without_item(run, 'again', '', made) end
+    local reply, kept = without_item(run, 'parked', '', made)
     reply[2][1][3] = finding.search_again_ms(run, queue, request.id, agent)
     return reply, kept -- not as an answer, unless a released item matches: see change.lua
   end)

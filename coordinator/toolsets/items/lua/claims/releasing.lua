@@ -54,12 +54,11 @@ local function finish(run, entry, agent, author)
 end
 
 -- Makes those of the releases (packed) that come first; `author` as in starting.lua; `progress` = the packed reply of
--- the same call, in which they were made, or nil. Returns `made`, how many it has made, and whether one was refused
--- that was to end its item.
+-- the same call, in which they were made, or nil. Returns `made`, and whether one was refused that was to end its item.
 function releasing.make_first(run, packed, agent, author, progress)
-  if progress then return cmsgpack.unpack(progress)[3], 1, false end
-  local made, number, refused = {}, 0, false
-  if author == '' then return made, number, refused end
+  if progress then return cmsgpack.unpack(progress)[3], false end
+  local made, refused = {}, false
+  if author == '' then return made, refused end
   local starts = cmsgpack.unpack(author)[5]
   for n, entry in ipairs(cmsgpack.unpack(packed)) do
     if entry[3] == 'done' then
@@ -68,9 +67,8 @@ function releasing.make_first(run, packed, agent, author, progress)
     else
       made[n] = starts and release(run, entry, agent, author) or {'later', entry[1]}
     end
-    if not is_open(made[n]) then number = number + 1 end
   end
-  return made, number, refused
+  return made, refused
 end
 
 -- Makes those of the releases that are about the item whose claim the agent gives up with one on another item; to be

@@ -41,13 +41,14 @@ function starting.claim(run, item, agent, ttl_ms, selector, taken, author)
   end)
 end
 
--- Puts an item back to the role and label before its start, if that was made under its claim and nothing has changed
--- them since. What has followed from the start stays.
+-- Puts an item back to the role before its start, if that was made under its claim and nothing has changed it since;
+-- and to the label, if it still has that of the start. What has followed from the start stays.
 function starting.undo(run, item, agent, author)
   local entry = item.role == WORK and item.role_changed_at >= item.first_claimed_at and item.last_entry
   local found = entry and redis.call('XRANGE', run.keys.transitions, entry, entry)[1]
-  local id, before, _, trigger, label = unpack(found and cmsgpack.unpack(found[2][2]) or {})
+  local id, before, _, trigger, label, started = unpack(found and cmsgpack.unpack(found[2][2]) or {})
   if id ~= item.id or before ~= QUEUE or trigger ~= 'start' then return end
+  if (item.lb or '') ~= started then label = item.lb or '' end -- somebody has given it another one
   local by = {id = agent, actor = author[1], verification = author[2], summary = ''}
   transitions.change_role(run, item, QUEUE, 'untouched', label ~= '' and label, by)
 end

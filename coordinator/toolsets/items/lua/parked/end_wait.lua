@@ -22,10 +22,11 @@ local function no_match(run, waiter, keep)
 end
 
 return function(run, request, keep, process)
-  return change(run, request, {}, function()
+  return change(run, request, {}, function(progress)
     local waiter = not run.absent[run.keys.waiting] and waiters.load(run, request.id) or nil
-    local claim, released = no_match(run, waiter, keep), waiter and waiter.releases
-    local reply = {run.now, {claim}, released and cmsgpack.unpack(released) or {}}
+    -- The waiter may be gone since its time was over.
+    local made = waiter and cmsgpack.unpack(waiter.releases) or progress and cmsgpack.unpack(progress)[3] or {}
+    local reply = {run.now, {no_match(run, waiter, keep)}, made}
     if keep ~= '1' then
       if waiter then waiters.leave(run, request.id, waiter, process) end
       return reply, false

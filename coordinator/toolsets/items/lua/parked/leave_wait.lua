@@ -1,6 +1,6 @@
 --[[
 purpose:   Ends a parked claim whose client has hung up. If it was handed an item already, gives the item back and
-           deletes the record of the request, so that a retry claims again.
+           deletes the record of the request but for its releases, so that a retry claims again.
 guarantee: The item stays claimed if another call with the request got the reply or may still get it
            (handover.lua), or if the agent has renewed the claim since and so knows of it. The call stays
            parked for other processes that hold it. Its releases are not undone.
@@ -18,7 +18,8 @@ local settle = require 'settle'
 local starting = require 'starting'
 local waiters = require 'waiters'
 
--- Gives back the item of a recorded reply (unpacked), and deletes the record. Returns the reply of this operation.
+-- Gives back the item of a recorded reply (unpacked). Of the record, what was released stays, which a retry must not
+-- release again. Returns the reply of this operation.
 local function give_back(run, request, reply)
   if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
   local claim, claimed_at = reply[2][1], reply[1]
@@ -26,7 +27,11 @@ local function give_back(run, request, reply)
   if not item or not item.holder or item.fence ~= claim[5] or item.claimed_at ~= claimed_at then return 0 end
   starting.undo(run, item, item.holder, {'', ''})
   claims.release(run, item, '', '')
-  requests.forget(run, {request.id})
+  if reply[3][1] then
+    requests.remember(run, request, 'P', cmsgpack.pack({run.now, {}, reply[3]}))
+  else
+    requests.forget(run, {request.id})
+  end
   serve.parked_calls(run)
   return debts.attach(run, 1)
 end

@@ -39,7 +39,7 @@ from coordinator.toolsets.items.rules.usage.budgets import packed
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store.agents import tokens
 from coordinator.toolsets.items.store.agents.presence import Claimant, claimant
-from coordinator.toolsets.items.store.claims import Act, ClaimReply, ClaimStore, Release
+from coordinator.toolsets.items.store.claims import Act, ClaimReply, ClaimStore, Release, Released
 from coordinator.toolsets.items.tools.claims import pack, tell
 from coordinator.toolsets.items.tools.claims.check import check, moves
 from coordinator.toolsets.metrics import count_conflict
@@ -122,6 +122,8 @@ class Claims:
                 ids = await self._store.resolve(call.project, ids)
             wanted = list(map(pack.claim, ids, claims))
             reply = await self._store.claim(call.project, record, who, wanted, freed, parts, act)
+        if len(reply.releases) < len(freed):  # nobody has asked about the wait for so long that it is forgotten
+            reply.releases = [Released("not_claimed_by_you", entry[0]) for entry in freed]
         results = [tell.claim(entry, reply.claims[n], who.id, reply.now) for n, entry in enumerate(claims)]
         if include:
             tell.add_included(results, reply, include, self._store.schemas.current)
@@ -283,7 +285,9 @@ def _pending(args: ClaimItem, agent: str, reply: ClaimReply, schemas: SchemaConf
 
 
 def _weigh(given: ClaimItem) -> Criticality:
-    """A claim with a fenceToken is a renewal; one without may be for new work."""
+    """A claim with a fenceToken is a renewal; one without may be for new work, if the call ends none."""
+    if given.releases:
+        return _RENEWAL
     for entry in given.claims:
         if entry.fence_token is None:
             return _NEW
