@@ -31,8 +31,8 @@ PROGRESS = "progress"
 """The key of a note."""
 UNTOUCHED = "untouched"
 """Why an item is released whose work was not begun."""
-TERMINAL_ITEM = "terminal_item"
-"""The outcome of a renewal that comes after the end of the item."""
+_ENDED = ("terminal_item", "stale_fence", "already_claimed")
+"""The outcomes of a renewal that comes after the last word on the item."""
 _LONGEST_DETAIL, _LONGEST_SUMMARY = 500, 2_000
 _AT_ONCE = 16
 """Long results are read side by side."""
@@ -237,11 +237,7 @@ class Job:
             released["result"] = result
         if summary:
             released["summary"] = summary[:_LONGEST_SUMMARY]
-        self._moving = True
-        try:
-            (said,) = (await self._last_word(released, "done", usage, next))["releaseResults"]
-        finally:
-            self._moving = False
+        (said,) = (await self._last_word(released, "done", usage, next))["releaseResults"]
         if said["outcome"] in ("success", "refused"):
             self._moved(said["transition"])
         else:
@@ -268,7 +264,7 @@ class Job:
             untouched: whether the work was not begun: then the item is again as it was before its claim.
         """
         if untouched:
-            await self._release(UNTOUCHED, "", outcome="handed_back")
+            await self._release(UNTOUCHED, "", outcome="handed_back", usage=usage)
         else:
             await self._release("handed_back", detail, usage=usage)
 
@@ -359,8 +355,8 @@ class Job:
         """Cancels the work, because the claim is lost or the fleet is being left. In the event loop of the fleet."""
         if self.outcome is not None or self._interrupted is not None:
             return
-        if self._moving and why == TERMINAL_ITEM:
-            return  # it was this job that has finished it: the answer is on its way
+        if self._moving and why in _ENDED:
+            return  # probably by its last word, the answer to which is on its way and will tell
         self._interrupted, self._why = outcome, why
         if self._task is not None:
             self._task.cancel()
@@ -484,7 +480,11 @@ class Job:
     ) -> dict[str, Any]:
         """Releases the item, and claims the next one with the same call if that is wanted."""
         claim = partial(self._seat.next_claim, outcome, asked)
-        return await self._tell("claim_item", {"releases": [released]}, usage, claim)
+        self._moving = True
+        try:
+            return await self._tell("claim_item", {"releases": [released]}, usage, claim)
+        finally:
+            self._moving = False
 
     def _renewal(self, **more: Any) -> dict[str, Any]:
         claim = {"itemId": self.id, "fenceToken": self.fence, "ttlSeconds": self._claim.ttl, **more}

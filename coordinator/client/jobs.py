@@ -98,10 +98,19 @@ class Slots:
             self._quiet.clear()
             await self._quiet.wait()
         await self._core.settled()
-        await asyncio.gather(*map(self.recall, self.all))
-        await asyncio.gather(*map(self.let_go, self.all))
+        await asyncio.gather(*map(self.settle, self.all))
 
-    async def recall(self, slot: Slot) -> None:
+    async def settle(self, slot: Slot) -> None:
+        """Gives back and says what the next claim of a slot would see to."""
+        await self._recall(slot)
+        if slot.last_word is not None:
+            released, slot.last_word = slot.last_word, None
+            try:
+                await self._core.call("claim_item", {"releases": [released]}, agent=slot.agent)
+            except FleetError as error:
+                _log.warning("'%s' could not be released: %s", released["itemId"], error)
+
+    async def _recall(self, slot: Slot) -> None:
         """Gives back what a claim whose answer was not seen has got, if it has."""
         if slot.unseen is None or slot.unseen[2] == self._core.requests:  # the claim has reached nobody
             slot.unseen = None
@@ -110,6 +119,8 @@ class Slots:
             async with asyncio.timeout(RELEASE_SECONDS):
                 # The same request id brings the recorded answer, without waiting, or takes the call's place away.
                 answer = await self._core.call("claim_item", at_once(slot.unseen[0]), agent=slot.agent)
+                if "releases" in slot.unseen[0]:
+                    slot.last_word = None
                 result = answer["claimResults"][0]
                 if result["outcome"] == "success":
                     released = {"itemId": result["itemId"], "fenceToken": result["fenceToken"], "reason": UNTOUCHED}
@@ -118,15 +129,6 @@ class Slots:
             _log.warning("a claim of %s may be held until its time is over: %s", slot.agent, f"{error}" or UNANSWERED)
         finally:
             slot.unseen = None
-
-    async def let_go(self, slot: Slot) -> None:
-        """Says what came of the last job of a slot, if its next claim does not."""
-        if slot.last_word is not None:
-            released, slot.last_word = slot.last_word, None
-            try:
-                await self._core.call("claim_item", {"releases": [released]}, agent=slot.agent)
-            except FleetError as error:
-                _log.warning("'%s' could not be released: %s", released["itemId"], error)
 
     async def take(self, takers: set[asyncio.Future[Slot | None]]) -> Slot | None:
         """The next that is free. Who waits for it is among ``takers`` meanwhile, and may be sent away with None."""
@@ -146,6 +148,12 @@ class Slots:
 
     def is_free(self, slot: Slot) -> bool:
         return slot in self._free
+
+    def settle_alone(self, slot: Slot) -> None:
+        """Settles a slot that no loop has, and frees it then: its next claim must not overtake that."""
+        if self.is_free(slot):
+            self._free.remove(slot)
+        self._core.background(self.settle(slot)).add_done_callback(lambda _: self.give(slot))
 
     def give(self, slot: Slot) -> None:
         """Frees a slot; one that has a job already goes to the loop that this is for."""
@@ -276,14 +284,12 @@ class Jobs:
                 raise
             if not self._away:
                 _log.warning("no jobs for now: %s", error)
-            self._core.background(self._slots.let_go(slot))
             self._away += 1
             await self._before_end(asyncio.sleep(away_seconds(self._away - 1)))
             return None
         except FleetError:  # it was refused, so it holds nothing
             slot.unseen = None
-            self._core.background(self._slots.let_go(slot))
-            self._slots.give(slot)
+            self._free(slot)
             raise
         except BaseException:
             self._free(slot)
@@ -320,12 +326,14 @@ class Jobs:
 
     async def _granted(self, slot: Slot) -> tuple[dict[str, Any], float] | None:
         """A claim that succeeded, and when it was asked for; None: there was none."""
+        if slot.unseen is not None and slot.unseen[0]["claims"][0] is not self._entry:
+            await self._slots.settle(slot)  # it was for another loop
         if slot.unseen is not None:
             # That call may have got an item: the same request brings the recorded answer.
             arguments, sent, before = slot.unseen
             result = await self._asked(slot, at_once(arguments), sent, before)
             if result["outcome"] == "success":
-                return result, sent
+                return self._outcome(slot, result, sent)
         arguments, sent = self._claim_call(), now()
         if slot.last_word is not None:
             arguments["releases"] = [slot.last_word]
@@ -333,7 +341,6 @@ class Jobs:
         if not found_none or not self._wait:
             # Without a wait the call is much cheaper, and while there is work it gets some.
             result = await self._asked(slot, arguments, sent)
-            slot.last_word = None
             if result["outcome"] != "no_match" or not self._wait or self._over.is_set():
                 return self._outcome(slot, result, sent)
         arguments, sent = {**self._claim_call(), "waitMs": WAIT_MS}, now()
@@ -354,13 +361,15 @@ class Jobs:
         slot.unseen = arguments, sent, self._core.requests if before is None else before
         answer = await self._core.look(arguments, slot.agent)
         self._away = 0
-        slot.unseen = None
+        if "releases" in arguments:
+            slot.last_word = None
         result: dict[str, Any] = answer["claimResults"][0]
         self._note(result)
         return result
 
     def _outcome(self, slot: Slot, result: dict[str, Any], sent: float) -> tuple[dict[str, Any], float] | None:
         """The claim, if it has succeeded; else what follows of that."""
+        slot.unseen = None
         if result["outcome"] == "success":
             slot.why = ""
             return result, sent
@@ -394,14 +403,14 @@ class Jobs:
             _log.warning("%s claims nothing for now: %s", slot.agent, why)
 
     def _free(self, slot: Slot) -> None:
-        """Frees a slot without a job. A claim whose answer was not seen may hold an item, which is given back first."""
+        """Frees a slot without a job, settled: a claim whose answer was not seen may hold an item."""
         if slot.rest:
             asyncio.get_running_loop().call_later(slot.rest, self._slots.give, slot)
             slot.rest = 0.0
-        elif slot.unseen is None:
+        elif slot.unseen is None and slot.last_word is None:
             self._slots.give(slot)
         else:
-            self._core.background(self._slots.recall(slot)).add_done_callback(lambda _: self._slots.give(slot))
+            self._slots.settle_alone(slot)
 
     def keep(self, job: Job, sent: float) -> KeptClaim:
         """Renews the claim of a job, which was asked for at that time."""
@@ -440,13 +449,13 @@ class Jobs:
         """Has the next claim of a slot release its job, if that comes soon."""
         if self._over.is_set():
             return False
-        slot.last_word = released
+        slot.last_word, slot.found_none = released, False
         asyncio.get_running_loop().call_later(GOES_ON_SECONDS, self._say_alone, slot, released)
         return True
 
     def _say_alone(self, slot: Slot, released: dict[str, Any]) -> None:
         if slot.last_word is released and self._slots.is_free(slot):
-            self._core.background(self._slots.let_go(slot))
+            self._slots.settle_alone(slot)
 
     def free(self, job: Job, slot: Slot) -> None:
         """The job of a slot has ended."""
@@ -458,7 +467,7 @@ class Jobs:
         if slot.granted is not None:
             granted, slot.granted = slot.granted, None
             slot.coming = self._begin(slot, *granted), self
-        if slot.rest:
+        if slot.rest or self._over.is_set():
             self._free(slot)
         else:
             self._slots.give(slot)
@@ -490,7 +499,7 @@ class Jobs:
             self.end()
 
     def _look_whether_begun(self, job: Job, slot: Slot) -> None:
-        if slot in self._ready:
+        if slot in self._ready and slot.coming is not None and slot.coming[0] is job:
             self._return(slot)
         elif job.outcome is None and not job.entered:
             _log.warning("the work on '%s' (%s) was not begun: use `async with job`; it is released", job.title, job.id)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from coordinator.client import Fleet, Job, Refused, Unavailable, jobs
+from coordinator.client.core import Core
 from coordinator.client.wire import Wire
 from tests.client.backlog import add, context, held, seen, triggers
 from tests.client.deaf import Deaf
@@ -202,3 +205,93 @@ async def test_an_end_and_a_claim_without_an_answer_lose_no_item(deaf: Deaf, unm
     assert [(await seen(deaf, item))["role"] for item in (first, second)] == ["terminal"] * 2
     assert [(await triggers(deaf, item)).count("complete") for item in (first, second)] == [1, 1]
     assert await held(deaf) == 0
+
+
+@pytest.mark.parametrize("how", ["done", "failed"])
+async def test_a_renewal_that_comes_after_the_end_does_not_lose_the_job(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    await add(fleet, "one", type="reviewed")
+    call, refused = Wire.call, threading.Event()
+
+    async def late(self: Wire, *arguments: Any) -> dict[str, Any]:
+        answer = await call(self, *arguments)
+        if "releases" in arguments[2]:
+            job.look()
+            await asyncio.to_thread(refused.wait, 5)
+        elif answer["claimResults"][0]["outcome"] == "stale_fence":
+            asyncio.get_running_loop().call_later(0.05, refused.set)
+        return answer
+
+    async with await anext(fleet.jobs()) as job:
+        monkeypatch.setattr(Wire, "call", late)
+        await (job.done() if how == "done" else job.fail("why"))
+    assert job.outcome == how
+
+
+async def test_usage_of_what_goes_back_untouched_is_told(fleet: Fleet) -> None:
+    (item,) = await add(fleet, "one")
+    async with await anext(fleet.jobs()) as job:
+        job.usage(inputTokens=1)
+        await job.hand_back(untouched=True, usage={"inputTokens": 5})
+    assert (await seen(fleet, item))["usage"]["own"]["inputTokens"] == 6
+
+
+async def test_what_an_unanswered_call_has_claimed_goes_to_no_other_loop(deaf: Deaf) -> None:
+    first, second = await add(deaf, "first", "second", tags="ours")
+    (other,) = await add(deaf, "other", tags="theirs")
+    async with await anext(deaf.jobs(tags="ours")) as job:
+        deaf.deaf = "claim_item"
+        with pytest.raises(Unavailable):
+            await job.done(next=True)
+        deaf.deaf = "claim_item"  # also when it is given up
+    async with await anext(deaf.jobs(tags="theirs")) as job:
+        assert job.id == other
+        await job.done()
+    assert [(await seen(deaf, item))["role"] for item in (first, second)] == ["terminal", "queue"]
+
+
+async def test_a_claim_does_not_overtake_what_ends_alone(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = await add(fleet, "first", "second", retryBackoffSeconds=60)
+    call, alone = Wire.call, asyncio.Event()
+
+    async def slow(self: Wire, *arguments: Any) -> dict[str, Any]:
+        if "releases" in arguments[2] and "claims" not in arguments[2]:
+            alone.set()
+            await asyncio.sleep(0.1)
+        return await call(self, *arguments)
+
+    monkeypatch.setattr(Wire, "call", slow)
+    loop = fleet.jobs()
+    async with await anext(loop):
+        raise LookupError
+    await alone.wait()
+    async with await anext(loop) as job:
+        assert job.id == second
+        await job.done()
+    assert (await context(fleet, first))["attempts"]["count"] == 1
+
+
+async def test_a_claim_is_given_back_if_the_loop_is_cancelled_when_it_is_answered(
+    fleet: Fleet, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Core.look
+
+    async def cancelled(core: Core, arguments: dict[str, Any], agent: str) -> dict[str, Any]:
+        answer = await look(core, arguments, agent)
+        if answer["claimResults"][0]["outcome"] == "success":
+            waiting.cancel()
+        return answer
+
+    monkeypatch.setattr(Core, "look", cancelled)
+    waiting = asyncio.ensure_future(anext(fleet.jobs()))
+    await wait_until(lambda: any("waitMs" in call for call in calls), what="the loop to wait")
+    (item,) = await add(fleet, "one")
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+
+    async def back() -> bool:
+        return (await seen(fleet, item))["role"] == "queue"
+
+    await wait_until(back, what="the item to be given back")
+    assert await triggers(fleet, item) == ["start", "untouched"]
