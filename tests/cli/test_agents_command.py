@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import uuid
 from collections.abc import Iterator
@@ -47,6 +48,12 @@ def wait_for_nothing(fleet: RunningFleet, agent: str, project: str = "default") 
         body = call_body("claim_item", {**call, "claims": [{"selector": {"tags": "none"}}]})
         client.connection.request("POST", f"/p/{project}/mcp/items", body, MCP_HEADERS)
         return client.connection.getresponse().read().decode()
+
+
+def ended_as_said(fleet: RunningFleet, said: str) -> str:
+    """What the command prints that a drain has named as the one that ends it."""
+    assert "; `fleet agents undrain " in said
+    return agents(fleet, *shlex.split(said.split("`")[1])[2:])[1]
 
 
 def new_item(fleet: RunningFleet, **fields: Any) -> str:
@@ -107,14 +114,14 @@ def test_agents_that_wait_where_nobody_has_written_are_drained(fleet: RunningFle
         code, said = agents(fleet, "drain", "bot", "--project", "empty")
         assert (code, "bot claims no more in project empty; 1 waiting claim answered" in said) == (0, True), said
         assert '"outcome":"agent_draining"' in waiting.result(timeout=20)
-    assert agents(fleet, "undrain", "bot", "--project", "empty")[0] == 0
+    assert ended_as_said(fleet, said) == "bot may claim again in project empty\n"
 
 
 def test_unknown_names_and_projects(fleet: RunningFleet) -> None:
     new_item(fleet)
-    code, said = agents(fleet, "drain", "nobody-yet")
+    code, said = agents(fleet, "drain", "nobody yet")
     assert (code, "no agent of that name was seen in the last day" in said) == (0, True)
-    assert agents(fleet, "undrain", "nobody-yet")[0] == 0
+    assert ended_as_said(fleet, said) == "nobody yet may claim again in project default\n"
     for words in (("drain", "bot", "--project", "nope"), ("--project", "nope")):
         code, said = agents(fleet, *words)
         assert (code, "there is no project nope" in said) == (2, True), said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -62,11 +63,12 @@ def drain(
     if json:
         print_json({"drained": name, "begun": begun, "answered": answered, "agents": theirs})
         return
+    ending = shlex.join(("fleet", "agents", "undrain", printable(name), "--project", project))
     print(
         f"{printable(name)} claims no more in project {project}"
         + (f"; {counted(answered, 'waiting claim')} answered" if answered else "")
         + (f"; {result.said}" if result.said else "")
-        + f"; `fleet agents undrain {printable(name)}` ends that"
+        + f"; `{ending}` ends that"
     )
     if not theirs:
         print("no agent of that name was seen in the last day")
