@@ -512,7 +512,7 @@ class Job:
         claim: Callable[[], Mapping[str, Any]] = dict,
     ) -> dict[str, Any]:
         """Calls a tool about the item, and tells with it what was used; ``claim()``: what it claims besides."""
-        used = checked(usage or {})
+        used = checked(usage) if usage else {}
         async with self._telling:
             if (answer := await self._send_unseen(tool, arguments, used)) is not None:
                 return answer

@@ -334,7 +334,7 @@ class Jobs:
             result = await self._asked(slot, at_once(arguments), sent, before)
             if result["outcome"] == "success":
                 return self._outcome(slot, result, sent)
-        arguments, sent = self._claim_call(), now()
+        arguments, sent = {**self._claim_call(), "requestId": str(uuid4())}, now()
         if slot.last_word is not None:
             arguments["releases"] = [slot.last_word]
         found_none, slot.found_none = slot.found_none, False
@@ -343,13 +343,13 @@ class Jobs:
             result = await self._asked(slot, arguments, sent)
             if result["outcome"] != "no_match" or not self._wait or self._over.is_set():
                 return self._outcome(slot, result, sent)
-        arguments, sent = {**self._claim_call(), "waitMs": WAIT_MS}, now()
+        arguments, sent = {**self._claim_call(), "requestId": str(uuid4()), "waitMs": WAIT_MS}, now()
         waited = await self._before_end(self._asked(slot, arguments, sent))
         return None if waited is None else self._outcome(slot, waited, sent)
 
     def _claim_call(self) -> dict[str, Any]:
-        """The arguments of a call that claims and starts an item."""
-        arguments = {"requestId": str(uuid4()), "claims": [self._entry], "start": True, "include": [*_PARTS]}
+        """The arguments of a call that claims and starts an item, without ``requestId``."""
+        arguments = {"claims": [self._entry], "start": True, "include": [*_PARTS]}
         if self._capabilities is not None:
             arguments["capabilities"] = [*self._capabilities]
         return arguments
@@ -434,9 +434,7 @@ class Jobs:
         if self._over.is_set() or self._ready or failed > _PATIENCE or not (asked or waiting):
             return {}
         self.promised += 1
-        claim = self._claim_call()
-        del claim["requestId"]  # that of the whole call
-        return claim
+        return self._claim_call()
 
     def hear(self, slot: Slot, result: dict[str, Any], sent: float) -> None:
         """What the end of the job of a slot has claimed."""

@@ -75,10 +75,12 @@ class Told:
 
     def __post_init__(self) -> None:
         request = {"requestId": str(uuid4())} if takes_request_id(self.tool) else {}
-        both = Meter()
-        both.add(self.metered)
-        both.add(self.given)
-        used = both.take((self.given or self.metered).get("model", ""))
+        used: Used = {}
+        if self.metered or self.given:
+            both = Meter()
+            both.add(self.metered)
+            both.add(self.given)
+            used = both.take((self.given or self.metered).get("model", ""))
         self.sent = {**request, **(_with(self.arguments, used) if used else self.arguments), **self.claim}
         self.tells = bool(used)
 

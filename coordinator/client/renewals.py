@@ -31,12 +31,12 @@ _TURN_SECONDS = 0.05
 _AT_A_TIME = 16
 _ATTEMPT_SECONDS = 5.0
 _END_SECONDS = 10.0
+_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def now() -> float:
     """Seconds by a clock that nobody sets, and that goes on while the machine sleeps (where the system has one)."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
+    return time.clock_gettime(_CLOCK)
 
 
 class KeptClaim:
@@ -136,10 +136,11 @@ class Keeper:
         cls._one, cls._hiring = None, threading.Lock()
 
     def keep(self, claim: KeptClaim) -> None:
-        """Renews this claim from now on. Cheap: the thread is woken only if it would look too late."""
+        """Renews this claim from now on. Cheap: the thread is woken only if it would look too late, which it would not
+        for a claim that follows another one with the same time."""
         with self._lock:
             self._claims.add(claim)
-        if claim.due < self._looks_at:
+        if claim.due + claim.ttl / 30 < self._looks_at:
             self._poke()
 
     def renew_soon(self, claim: KeptClaim) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from typing import Any
 
 import pytest
 
 from coordinator.client import Fleet, Job, calls, jobs
-from coordinator.client.renewals import ENDS_BY, KeptClaim, now
+from coordinator.client.renewals import ENDS_BY, Keeper, KeptClaim, now
 from tests.client.scripted import Scripted, Step, answer, part, refusal, silence
 from tests.support.wait import wait_until
 
@@ -116,3 +117,21 @@ async def test_a_claim_whose_answer_was_lost_is_repeated_under_its_id(
         async with await coming as job:
             assert job.title == "one"
     assert len({one["arguments"]["requestId"] for one in scripted.calls if "include" in one["arguments"]}) == 1
+
+
+async def test_a_claim_that_follows_another_one_does_not_wake_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def claim(share: float) -> KeptClaim:
+        monkeypatch.setattr(random, "uniform", lambda *_: share)
+        return KeptClaim(("u", "", "p"), {}, "i", 1, 900, now(), 5.0, lambda _: None, lambda *_: None)
+
+    woken: list[Keeper] = []
+    keeper = Keeper.hired()
+    try:
+        keeper.keep(latest := claim(1.0))
+        await wait_until(lambda: keeper._looks_at <= latest.due, what="the thread to know the claim")
+        monkeypatch.setattr(Keeper, "_poke", woken.append)
+        keeper.keep(claim(0.9))
+    finally:
+        monkeypatch.undo()
+        await keeper.leave()
+    assert woken == []
