@@ -206,6 +206,8 @@ class Jobs:
         """Slots with a job that nobody has taken yet."""
         self.promised = 0
         """How many of those who wait for a slot are to get the job that the end of another one claims."""
+        self._interrupted = asyncio.Event()
+        """Set when a job is ready that a loop is to take which waits for the fleet, or there are to be no more."""
         self.changed = asyncio.Event()
         """Set when there is one fewer, or a job that is ready."""
         self.eager = False
@@ -265,6 +267,7 @@ class Jobs:
 
     def _end(self) -> None:
         self._over.set()
+        self._interrupted.set()
         for waiter in self._takers:
             if not waiter.done():
                 waiter.set_result(None)
@@ -341,10 +344,12 @@ class Jobs:
         if not found_none or not self._wait:
             # Without a wait the call is much cheaper, and while there is work it gets some.
             result = await self._asked(slot, arguments, sent)
-            if result["outcome"] != "no_match" or not self._wait or self._over.is_set():
+            if result["outcome"] != "no_match" or not self._wait or self._ready or self._over.is_set():
                 return self._outcome(slot, result, sent)
         arguments, sent = {**self._claim_call(), "requestId": str(uuid4()), "waitMs": WAIT_MS}, now()
-        waited = await self._before_end(self._asked(slot, arguments, sent))
+        if not (self._ready or self._over.is_set()):
+            self._interrupted.clear()
+        waited = await self._before_end(self._asked(slot, arguments, sent), self._interrupted)
         return None if waited is None else self._outcome(slot, waited, sent)
 
     def _claim_call(self) -> dict[str, Any]:
@@ -477,6 +482,7 @@ class Jobs:
                 taker.set_result(slot)
                 return
         self._ready.append(slot)
+        self._interrupted.set()
         self.changed.set()
         if self._over.is_set():
             self._return(slot)
@@ -504,10 +510,10 @@ class Jobs:
             job.interrupt("the work was not begun", "handed_back")
             self._core.background(job.leave())
 
-    async def _before_end(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """The result, or None if the jobs end first."""
+    async def _before_end(self, work: Coroutine[Any, Any, T], end: asyncio.Event | None = None) -> T | None:
+        """The result, or None if the jobs end first, or ``end`` is set."""
         task = asyncio.create_task(work)
-        over = asyncio.create_task(self._over.wait())
+        over = asyncio.create_task((end or self._over).wait())
         try:
             await asyncio.wait((task, over), return_when=asyncio.FIRST_COMPLETED)
             return task.result() if task.done() else None

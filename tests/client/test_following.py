@@ -295,3 +295,19 @@ async def test_a_claim_is_given_back_if_the_loop_is_cancelled_when_it_is_answere
 
     await wait_until(back, what="the item to be given back")
     assert await triggers(fleet, item) == ["start", "untouched"]
+
+
+async def test_a_loop_that_waits_for_the_fleet_takes_a_job_that_comes_with_an_end(
+    running: RunningFleet, named: str, calls: Calls
+) -> None:
+    async with Fleet(running.state.base_url, project=named, agent="pair", slots=2) as fleet:
+        await add(fleet, "first")
+        loop = fleet.jobs()
+        async with await anext(loop) as job:
+            waiting = asyncio.ensure_future(anext(loop))
+            await wait_until(lambda: any("waitMs" in call for call in calls), what="the other slot to wait")
+            (second,) = await add(fleet, "second", assignee=job.agent)
+            await job.done(next=True)
+        async with asyncio.timeout(jobs.UNENTERED_SECONDS / 2), await waiting as job:
+            assert job.id == second
+            await job.done()
