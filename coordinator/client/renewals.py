@@ -101,7 +101,8 @@ class Keeper:
         self._claims: set[KeptClaim] = set()
         self._wires: dict[tuple[str, str, str], Wire] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._looks_at = 0.0
+        self.looks_at = 0.0
+        """When the thread looks at the claims next."""
         self._ended = False
         self._wake: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -127,7 +128,7 @@ class Keeper:
                 return
             Keeper._one = None
         self._ended = True
-        self._poke()
+        self.wake()
         await asyncio.to_thread(self._thread.join, _END_SECONDS)
 
     @classmethod
@@ -140,20 +141,21 @@ class Keeper:
         for a claim that follows another one with the same time."""
         with self._lock:
             self._claims.add(claim)
-        if claim.due + claim.ttl / 30 < self._looks_at:
-            self._poke()
+        if claim.due + claim.ttl / 30 < self.looks_at:
+            self.wake()
 
     def renew_soon(self, claim: KeptClaim) -> None:
         """Renews it at once, for what the answer may say."""
         claim.due = now()
-        self._poke()
+        self.wake()
 
     def forget(self, claim: KeptClaim) -> None:
         """Renews it no more; an answer that is under way is ignored."""
         with self._lock:
             self._claims.discard(claim)
 
-    def _poke(self) -> None:
+    def wake(self) -> None:
+        """The thread looks at the claims at once."""
         if self._loop is not None and self._wake is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake.set)
 
@@ -166,7 +168,7 @@ class Keeper:
         while not self._ended:
             self._wake.clear()
             moment = now()
-            self._looks_at = moment + 3600.0
+            self.looks_at = moment + 3600.0
             with self._lock:
                 claims = sorted((claim for claim in self._claims if not claim.renewing), key=_deadline)
             for claim in claims:
@@ -178,9 +180,9 @@ class Keeper:
                     task.add_done_callback(self._renewed)
                 else:
                     # One that is due waits for a place, which the end of another renewal gives it.
-                    self._looks_at = min(self._looks_at, max(claim.due, moment), claim.deadline)
-            pause = max(_TURN_SECONDS, self._looks_at - moment)
-            self._looks_at = moment + pause
+                    self.looks_at = min(self.looks_at, max(claim.due, moment), claim.deadline)
+            pause = max(_TURN_SECONDS, self.looks_at - moment)
+            self.looks_at = moment + pause
             await asyncio.sleep(_TURN_SECONDS)
             try:
                 async with asyncio.timeout(pause - _TURN_SECONDS):

@@ -128,8 +128,8 @@ async def test_a_claim_that_follows_another_one_does_not_wake_the_thread(monkeyp
     keeper = Keeper.hired()
     try:
         keeper.keep(latest := claim(1.0))
-        await wait_until(lambda: keeper._looks_at <= latest.due, what="the thread to know the claim")
-        monkeypatch.setattr(Keeper, "_poke", woken.append)
+        await wait_until(lambda: keeper.looks_at <= latest.due, what="the thread to know the claim")
+        monkeypatch.setattr(Keeper, "wake", woken.append)
         keeper.keep(claim(0.9))
     finally:
         monkeypatch.undo()
