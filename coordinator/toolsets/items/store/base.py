@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -151,22 +150,22 @@ class BaseStore:
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
     ) -> R:
         """As ``_change``, for scripts whose next arguments are the schema version and the status labels."""
-        config = self.schemas.current
-        words = config.version, config.packed_labels, *args
-        return await self._installing(project, config, partial(self._change, script, project, request, *words))
-
-    async def _installing(self, project: str, config: SchemaConfig, change: Callable[[], Awaitable[R]]) -> R:
-        """Makes a change by a schema version, which is installed in the project if that does not have it yet."""
         with contextlib.suppress(ToolFailure):  # not vital: the next change also records the project
             await self._projects.note(project)
+        config = self.schemas.current
+        words = config.version, config.packed_labels, *args
         try:
-            return await change()
+            return await self._change(script, project, request, *words)
         except ScriptFailure as failure:
-            if failure.code != "CONFIG_UNKNOWN":
-                raise
+            await self._install(project, config, failure)
+        return await self._change(script, project, request, *words)
+
+    async def _install(self, project: str, config: SchemaConfig, failure: ScriptFailure) -> None:
+        """Installs a schema version in a project, because a script has failed without it. Raises other failures."""
+        if failure.code != "CONFIG_UNKNOWN":
+            raise failure
         fields = [part for field in config.packed() for part in field]
         await self._store.run(_INSTALL, project, config.version, SCHEMA_DAYS * 86_400, *fields)
-        return await change()
 
     async def _change_in_slices(
         self, script: Script[list[R]], project: str, request: IdempotencyKey, parts: Iterable[Sequence[object]]

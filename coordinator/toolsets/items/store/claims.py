@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from functools import partial
 from hashlib import blake2b
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -159,22 +158,22 @@ class ClaimStore(RecurringStore):
             act: for a call that starts or ends items, too.
         """
         wanted, let_go = pack(claims) if claims else "", pack(releases) if releases else ""
-        return self._act(_CLAIM, project, request, act, *agent, wanted, let_go, include)
-
-    def _act(
-        self,
-        script: Script[ClaimReply],
-        project: str,
-        request: IdempotencyKey,
-        act: Act | None,
-        *args: str | bytes | int,
-    ) -> Coroutine[Any, Any, ClaimReply]:
-        """As ``_change``, for scripts whose last argument is ``author`` of ``lua/claims/starting.lua``."""
+        words = *agent, wanted, let_go, include
         if act is None:
-            return self._change(script, project, request, *args, "")
+            return self._change(_CLAIM, project, request, *words, "")
+        return self._act(_CLAIM, project, request, act, *words)
+
+    async def _act(
+        self, script: Script[ClaimReply], project: str, request: IdempotencyKey, act: Act, *args: str | bytes | int
+    ) -> ClaimReply:
+        """As ``_change``, for scripts whose last argument is ``author`` of ``lua/claims/starting.lua``."""
         config = self.schemas.current
-        author = pack((*act.author, config.version, config.packed_labels.decode(), act.start))
-        return self._installing(project, config, partial(self._change, script, project, request, *args, author))
+        words = *args, pack((*act.author, config.version, config.packed_labels.decode(), act.start))
+        try:
+            return await self._change(script, project, request, *words)
+        except ScriptFailure as failure:
+            await self._install(project, config, failure)
+        return await self._change(script, project, request, *words)
 
     async def claim_next(
         self,
@@ -210,7 +209,11 @@ class ClaimStore(RecurringStore):
         wanted = *agent, ttl_ms, packed, queue, let_go, wait_ms, process, int(only)
         while True:
             try:
-                reply = await self._act(_CLAIM_NEXT, project, request, act, *wanted, after, again, include, spent)
+                words = *wanted, after, again, include, spent
+                if act is None:
+                    reply = await self._change(_CLAIM_NEXT, project, request, *words, "")
+                else:
+                    reply = await self._act(_CLAIM_NEXT, project, request, act, *words)
             except ScriptFailure as failure:
                 if failure.code != "NOT_FOUND":
                     raise

@@ -132,10 +132,7 @@ class Claims:
         if act is not None:
             tell.add_started(results, reply, self._store.schemas.current)
         self._note(call.project, reply, results, releases, record.replayed)
-        freeings = [
-            tell.release(*pair, self._store.schemas.current) for pair in zip(releases, reply.releases, strict=True)
-        ]
-        return tell.whole(results, freeings)
+        return tell.whole(results, tell.releases(releases, reply.releases, self._store.schemas.current))
 
     def _delegates(self, call: Call, include: Sequence[str]) -> bool:
         """Whether the call asks for a token for its claim. Raises ToolFailure if it may not."""
@@ -279,7 +276,7 @@ def _pending(args: ClaimItem, agent: str, reply: ClaimReply, schemas: SchemaConf
         message="waits for an item",
         otherwise=tell.whole(
             [tell.claim(args.claims[0], none, agent, reply.now)],
-            [tell.release(*pair, schemas) for pair in zip(args.releases, reply.releases, strict=True)],
+            tell.releases(args.releases, reply.releases, schemas),
         ),
     )
 

@@ -136,7 +136,15 @@ def distrusted(entry: claims.ClaimEntry) -> claims.ClaimResult:
     )
 
 
-def release(entry: claims.ReleaseEntry, released: Released, schemas: SchemaConfig) -> claims.ReleaseResult:
+def releases(
+    entries: Sequence[claims.ReleaseEntry], released: Sequence[Released], schemas: SchemaConfig
+) -> list[claims.ReleaseResult]:
+    if not entries:
+        return []
+    return [_release(entry, one, schemas) for entry, one in zip(entries, released, strict=True)]
+
+
+def _release(entry: claims.ReleaseEntry, released: Released, schemas: SchemaConfig) -> claims.ReleaseResult:
     outcome, item = released.outcome, _shown(released.item, entry.item_id)
     if outcome == "ambiguous":
         return claims.ReleaseResult(item_id=item, outcome="not_found", error=refused(outcome))
