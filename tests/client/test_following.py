@@ -253,12 +253,15 @@ async def test_what_an_unanswered_call_has_claimed_goes_to_no_other_loop(deaf: D
 
 async def test_a_claim_does_not_overtake_what_ends_alone(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = await add(fleet, "first", "second", retryBackoffSeconds=60)
-    call, alone = Wire.call, asyncio.Event()
+    call, alone, answered = Wire.call, asyncio.Event(), asyncio.Event()
+    claims: list[bool] = []
 
     async def slow(self: Wire, *arguments: Any) -> dict[str, Any]:
-        if "releases" in arguments[2] and "claims" not in arguments[2]:
+        if "claims" in arguments[2]:
+            claims.append(answered.is_set())
+        elif "releases" in arguments[2]:
             alone.set()
-            await asyncio.sleep(0.1)
+            await answered.wait()
         return await call(self, *arguments)
 
     monkeypatch.setattr(Wire, "call", slow)
@@ -266,9 +269,15 @@ async def test_a_claim_does_not_overtake_what_ends_alone(fleet: Fleet, monkeypat
     async with await anext(loop):
         raise LookupError
     await alone.wait()
-    async with await anext(loop) as job:
+    claims.clear()
+    coming = asyncio.ensure_future(anext(loop))
+    for _ in range(100):  # turns in which it would make its call
+        await asyncio.sleep(0)
+    answered.set()
+    async with await coming as job:
         assert job.id == second
         await job.done()
+    assert claims[0]
     assert (await context(fleet, first))["attempts"]["count"] == 1
 
 
