@@ -43,6 +43,16 @@ def test_an_answer_that_somebody_else_gave_first(person: Callable[..., Page], fl
     expect(kept(ada)).to_have_count(0)
 
 
+def test_an_answer_whose_author_has_not_resumed_the_item_yet(person: Callable[..., Page], fleet: SyncFleet) -> None:
+    item = ask_question(fleet)
+    page = person(f"approvals?show=question:{item.replace('-', '')}")
+    field(page).fill(TYPED)
+    note = {"itemId": item, "key": "answer-1", "role": "work", "body": "green"}
+    fleet.call("manage_notes", {"operation": "upsert", "notes": [note]})
+    is_kept(page, "orchestrator has answered")
+    expect(page.get_by_role("button", name="Resume", exact=True)).to_be_visible()
+
+
 @pytest.mark.parametrize("change", ["resume", "cancel", "delete"])
 def test_an_answer_to_what_waits_no_more(person: Callable[..., Page], fleet: SyncFleet, change: str) -> None:
     item = ask_question(fleet)

@@ -149,7 +149,7 @@ def checkpoint(visit: Visit, seen: SeenSession) -> Iterator[Node]:
         ("item", item_link(visit.project, dashed(seen.row.item), "") if seen.row.item else None),
     )
     if definition is None:
-        yield p["Its definition was removed, so that it cannot be answered until that is back."]
+        yield p(".answered")["Its definition was removed, so that it cannot be answered until that is back."]
         return
     yield p(".message")[plain(definition.message)]
     yield [h3["Answers"], ul(".answers")[(li[way] for way in _ways(visit, seen, definition))]]
@@ -158,7 +158,7 @@ def checkpoint(visit: Visit, seen: SeenSession) -> Iterator[Node]:
 def last_answer(seen: SeenSession) -> Node:
     """Who has answered last in a session, and how."""
     if not seen.view.answers:
-        return p["It waits for no answer."]
+        return p(".answered")["It waits for no answer."]
     last = seen.view.answers[-1]
     return p(".answered")[given(last), ", ", ago(last.at)]
 
@@ -208,7 +208,8 @@ def question(visit: Visit, item: str, title: str, notes: Sequence[Any], gone_on:
     refused = cannot(visit.viewer, "question")
     resume = {"transitions": [{"itemId": item, "trigger": "resume", "summary": "answered"}]}
     key = f"answer-{count or 1}"
-    if key in by_key:  # whoever has written it could not resume the item
+    if key in by_key:  # whoever has written it is about to resume the item, or could not
+        yield p(".answered")[_author(visit, by_key[key]), " has answered; the item is not resumed yet."]
         yield answer_form(
             visit.project, Change("call/items/advance_item", resume, "Resumed."), "Resume", refused=refused
         )
@@ -227,7 +228,10 @@ def question(visit: Visit, item: str, title: str, notes: Sequence[Any], gone_on:
 
 
 def _note(visit: Visit, key: str, note: Any) -> Node:
-    actor = getattr(note, "actor", None)
-    who = agent_link(visit.project, actor.id) if actor else "someone unnamed"
     when = ago(instant(note.modified_at, "modifiedAt"))
-    return div(".said")[p(".dim")[key, " by ", who, ", ", when], pre(".value")[plain(note.body or "")]]
+    return div(".said")[p(".dim")[key, " by ", _author(visit, note), ", ", when], pre(".value")[plain(note.body or "")]]
+
+
+def _author(visit: Visit, note: Any) -> Node:
+    actor = getattr(note, "actor", None)
+    return agent_link(visit.project, actor.id) if actor else "someone unnamed"
