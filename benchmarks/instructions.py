@@ -1,12 +1,12 @@
 """How many instructions of the store does one finished item take, and how many those of another revision?
 
-One agent over HTTP completes items with a tag, one after the other, on a server under callgrind: by three calls (claim,
-start, complete; with request ids and the claim's fence), by one of ``claim_item`` that ends the last item, claims the
-next and starts it, and by two and by one of the worker toolset; another revision may lack the single calls. Counted are
-the functions that the calls run and what they append to the log, with the C library's allocator. Each call counts with
-the lower quartile of its rounds, so that what front-ends do beside it does not. A pair of minimal scripts
-(``rivals/cycles.py``) is the lower bound. Unlike CPU times, the counts of two revisions can be compared to a percent,
-also on a busy machine. They leave out what the kernel does: sockets and disk.
+One agent over HTTP renews a claim, then completes items with a tag, one after the other, on a server under callgrind:
+by three calls (claim, start, complete; with request ids and the claim's fence), by one of ``claim_item`` that ends the
+last item, claims the next and starts it, and by two and by one of the worker toolset; another revision may lack the
+single calls. Counted are the functions that the calls run and what they append to the log, with the C library's
+allocator. Each call counts with the lower quartile of its rounds, so that what front-ends do beside it does not. A pair
+of minimal scripts (``rivals/cycles.py``) is the lower bound. Unlike CPU times, the counts of two revisions can be
+compared to a percent, also on a busy machine. They leave out what the kernel does: sockets and disk.
 
     python -m benchmarks instructions [--against REV] [ITEMS]
 """
@@ -38,8 +38,8 @@ class _Agent:
         self._tools, self._callgrind = ToolCalls(port, "agent-1"), callgrind
         self._actor = {"id": "agent-0", "kind": "subagent"}
         self.found: dict[str, list[float]] = {}
-        self._held, self._claimed = "", ""
-        """The items that the last calls have taken with an end."""
+        self._held, self._claimed, self._renewed = "", "", ""
+        """The items that the last calls have taken with an end, and the one whose claim is renewed."""
 
     def _call(self, name: str, toolset: str, tool: str, **arguments: Any) -> dict[str, Any]:
         self._callgrind.instructions()
@@ -58,6 +58,14 @@ class _Agent:
         (claimed,) = self._call("claim", "items", "claim_item", **asked)["claimResults"]
         self._advance("start", claimed)
         self._advance("complete", claimed)
+
+    def renewal(self) -> None:
+        """Renews the claim of an item."""
+        if not self._renewed:
+            asked = {"claims": [{"selector": {"tags": _TAG}}], "actor": self._actor, "requestId": str(uuid4())}
+            self._renewed = self._tools.ask("items", "claim_item", **asked)["claimResults"][0]["itemId"]
+        asked = {"claims": [{"itemId": self._renewed}], "actor": self._actor, "requestId": str(uuid4())}
+        self._call("renewal", "items", "claim_item", **asked)
 
     def one_claim(self) -> None:
         """Completes the item of the last call, claims the next and starts it."""
@@ -119,6 +127,7 @@ def count(rounds: int, tree: Path | None = None) -> dict[str, dict[str, float]]:
             agent = _Agent(front.port, callgrind)
             add_items(front.port, _FURTHER + 4 * (_WARM + rounds) + 1, tags=_TAG)
             ways = {
+                "renewal": agent.renewal,
                 "three calls": agent.three_calls,
                 "one claim_item": agent.one_claim,
                 "two calls of worker": agent.two_calls,

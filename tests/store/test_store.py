@@ -14,7 +14,7 @@ from coordinator.store import store as store_module
 from coordinator.store.cluster import places
 from coordinator.store.outcomes import LEFT
 from coordinator.store.scripts import pack_key
-from tests.store.calls import BLOB, BUMP, ECHO, FAULTY, REFUSE
+from tests.store.calls import BLOB, BUMP, ECHO, FAULTY, REFUSE, WRITE_NUMBER
 from tests.store.conftest import MakeStore
 from tests.support.servers import Kind
 from tests.support.wait import wait_until
@@ -76,6 +76,12 @@ async def test_large_replies_and_arguments_keep_their_place(store: Store, projec
 async def test_text_round_trips(store: Store, project: str) -> None:
     text = 'é \0 \r\n "$5\r\n" 🜁'
     assert await store.run(ECHO, project, text, -(2**53) + 1, "", text) == (text, -(2**53) + 1, ["", text])
+
+
+@pytest.mark.parametrize("zeros", range(16))
+async def test_numbers_in_commands_have_all_their_digits(store: Store, project: str, zeros: int) -> None:
+    for number in (10**zeros, 17 * 10 ** min(zeros, 14), 123_456_789_012_345 // 10**zeros * 10**zeros):
+        assert await store.run(WRITE_NUMBER, project, number) == str(number).encode()
 
 
 @pytest.mark.parametrize(

@@ -14,4 +14,10 @@ function clock.whole(n)
   return string.format('%d', n)
 end
 
+-- The same as a word of a command, for less: a number that ends in fewer than eight zeros, of which all servers write
+-- out all digits.
+function clock.word(n)
+  return n % 100000000 ~= 0 and n or string.format('%d', n)
+end
+
 return clock

@@ -10,15 +10,22 @@
 -- In a call: by name, the agents that are loaded.
 -- owns: agents agent_seen agent_attempts
 local clock = require 'clock'
+local remembered = require 'remembered'
 
 local agents = {}
 
 local RECORD = '\255'
-local RECORD_FORMAT = '^(%d+)(%D.)(%S*) (%S*) (%d*)$'
+local SEEN_DIGITS = 13
 local FRESH_MS = 10000
 local KEPT_MS = 86400000 -- agents not seen for longer are forgotten
 local KEPT_MAX = 10000 -- agents; of more, those not seen for longest are forgotten
 local FORGET_MAX = 10 -- at a time; a call adds one at most
+local KNOWN_MAX = 200
+
+-- The parts of a record behind the time, which many agents have in common: known_as, capabilities, request, since.
+local parts_of = remembered(KNOWN_MAX, function(text)
+  return {string.match(text, '^(%D.)(%S*) (%S*) (%d*)$')}
+end)
 
 -- An agent: item (false if it holds none), and of its record seen, known_as, capabilities, request, since (nil or ''
 -- without one). The same table for all code of the call.
@@ -30,8 +37,9 @@ function agents.load(run, agent)
   local item, record = unpack(redis.call('HMGET', run.keys.agents, agent, RECORD .. agent))
   known = {item = item, seen = nil, known_as = '', capabilities = '', request = '', since = ''}
   if record then
-    known.seen, known.known_as, known.capabilities, known.request, known.since = string.match(record, RECORD_FORMAT)
-    known.seen = tonumber(known.seen)
+    known.seen = tonumber(string.sub(record, 1, SEEN_DIGITS))
+    local parts = parts_of(string.sub(record, SEEN_DIGITS + 1))
+    known.known_as, known.capabilities, known.request, known.since = unpack(parts)
   end
   read[agent] = known
   return known

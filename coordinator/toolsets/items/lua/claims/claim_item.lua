@@ -35,7 +35,7 @@ end
 
 -- Checks each claim in turn, without placing any. `drained` = the name under which the agent is drained, or nil; it may
 -- only renew. `budgeted` = whether a budget may be spent; `refused` = whether none is to be placed. Returns the results
--- so far; and of the claim to place: item, number, ttl and what it takes of resources.
+-- of the others; and of the claim to place: item, number, ttl and what it takes of resources.
 local function decide(run, agent, drained, budgeted, wanted, refused)
   local results, winner, place, ttl, taken = {}, nil, nil, nil, nil
   for n, claim in ipairs(wanted) do
@@ -64,19 +64,18 @@ local function decide(run, agent, drained, budgeted, wanted, refused)
       if further or item.rs and not renews then
         needs, wait, busy = obstacles.taken(run, item, agent, renews, further)
       end
-      if busy then
-        outcome = 'resource_busy'
-      else
-        if winner then results[place][1] = 'superseded' end
-        winner, place, ttl, taken, wait = item, n, claim[2], needs, 0
-      end
+      if busy then outcome = 'resource_busy' end
+      if winner and not busy then results[place] = {'superseded', winner.id, 0, 0, 0} end
+      if not busy then winner, place, ttl, taken = item, n, claim[2], needs end
     end
-    local result = {outcome, id, wait, 0, 0}
-    if outcome == 'budget_exhausted' then result = budgets.refusal(run, id, budgets.against(run, id, agent)) end
-    if outcome == 'agent_draining' then tell(result, 'drained', drained) end
-    if busy then tell(result, 'resources', busy) end
-    if older then tell(result, 'older', true) end
-    results[n] = result
+    if place ~= n then
+      local result = {outcome, id, wait, 0, 0}
+      if outcome == 'budget_exhausted' then result = budgets.refusal(run, id, budgets.against(run, id, agent)) end
+      if outcome == 'agent_draining' then tell(result, 'drained', drained) end
+      if busy then tell(result, 'resources', busy) end
+      if older then tell(result, 'older', true) end
+      results[n] = result
+    end
   end
   return results, winner, place, ttl, taken
 end

@@ -44,7 +44,7 @@ end
 -- Puts a held item back whose claim has expired; `ended` as for `attempts.count`. Returns how many more writes it took.
 local function expire(run, item, ended)
   local attempt = attempts.is_one(item)
-  item_events.emit(run, 'expire', item, 'a', item.holder, 'f', clock.whole(item.fence))
+  item_events.emit(run, 'expire', item, 'a', item.holder, 'f', clock.word(item.fence))
   if attempt then attempts.count(run, item, ended, item.expires, '', '') end
   index.move_to_class(run, item, classes.unclaimed_class(item, item.role))
   items.save(run, item)
@@ -123,7 +123,7 @@ function claims.release(run, item, reason, detail, by)
   claims.notice_expiry(run, item)
   local attempt = classes.is_held(item) and attempts.is_counted(item, reason)
   local told = reason ~= '' and {'r', reason, by and 'b', by} or {}
-  item_events.emit(run, 'release', item, 'a', item.holder, 'f', clock.whole(item.fence), unpack(told))
+  item_events.emit(run, 'release', item, 'a', item.holder, 'f', clock.word(item.fence), unpack(told))
   if attempt then attempts.count(run, item, 'released', run.now, reason, detail) end
   claims.finish(run, item)
   if attempt then attempts.judge(run, item) end
@@ -135,7 +135,7 @@ function claims.renew(run, item, ttl_ms)
   item.claimed_at, item.expires = run.now, expires
   claim_ends.note(run, item)
   items.save_record(run, item)
-  events.emit(run, 'renew', item.id, 'a', holder, 'f', clock.whole(item.fence), 'x', clock.whole(expires))
+  events.emit(run, 'renew', item.id, 'a', holder, 'f', clock.word(item.fence), 'x', clock.word(expires))
 end
 
 -- Records an item as the agent's. Returns its previously claimed one, nil if there is none.
@@ -173,9 +173,9 @@ function claims.acquire(run, item, agent, ttl_ms, selector, taken, unwritten)
   if unwritten then items.mark_changed(item, 'score') else items.save(run, item, true) end
   if earlier then freed = clear(run, earlier) end
   index.add_two(run, moved and not unwritten and item or nil, freed and earlier or nil)
-  local f, x = clock.whole(fence), clock.whole(expires)
+  local f, x = clock.word(fence), clock.word(expires)
   if earlier then
-    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x, 'o', earlier.id, 'p', clock.whole(earlier.fence))
+    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x, 'o', earlier.id, 'p', clock.word(earlier.fence))
   else
     item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x)
   end

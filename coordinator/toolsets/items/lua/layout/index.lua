@@ -10,16 +10,13 @@ local bounds = require 'bounds'
 local classes = require 'classes'
 local clock = require 'clock'
 local items = require 'items'
+local tags_of = require 'tags_of'
 
 local CLASS_SIZE, HELD, STATES = classes.CLASS_SIZE, classes.HELD, classes.STATES
 
 local index = {}
 
 local CAN_BE_LEFT = {[classes.WORK] = true, [classes.REVIEW] = true}
-
-function index.each_tag(tags)
-  return string.gmatch(tags, '[^,%s]+')
-end
 
 -- The scopes that together hold every item once.
 index.EVERYTHING = {'c', 'p'}
@@ -29,7 +26,7 @@ function index.scopes_of(item)
   local list = {'p' .. (item.pa or '')}
   if item.pa then list[2] = 'c' end
   if item.g then
-    for tag in index.each_tag(item.g) do list[#list + 1] = 'g' .. tag end
+    for _, tag in ipairs(tags_of(item.g)) do list[#list + 1] = 'g' .. tag end
   end
   if item.y then list[#list + 1] = 'y' .. item.y end
   return list
@@ -51,7 +48,7 @@ end
 -- The same with the same tags and type.
 local function index_tags_and_type(run, item, score, other, other_score)
   if item.g then
-    for tag in index.each_tag(item.g) do
+    for _, tag in ipairs(tags_of(item.g)) do
       add_to_scope(run, 'g' .. tag, item, score, other, other_score)
       run[index] = (run[index] or 0) + 1
     end
@@ -179,7 +176,7 @@ function index.add_many(run, list, without_tags)
     add_entry(entries, 'p' .. (item.pa or ''), score, id)
     if item.pa then add_entry(entries, 'c', score, id) end
     if item.g and not without_tags then
-      for tag in index.each_tag(item.g) do add_entry(entries, 'g' .. tag, score, id) end
+      for _, tag in ipairs(tags_of(item.g)) do add_entry(entries, 'g' .. tag, score, id) end
     end
     if item.y and not without_tags then add_entry(entries, 'y' .. item.y, score, id) end
     index_elsewhere(run, item)

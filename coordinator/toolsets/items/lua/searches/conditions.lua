@@ -4,10 +4,10 @@
 -- the text. A change that has not happened yet counts as the creation.
 -- owns: none
 local due_times = require 'due_times'
-local index = require 'index'
 local item_record = require 'item_record'
 local items = require 'items'
 local selectors = require 'selectors'
+local tags_of = require 'tags_of'
 
 local conditions = {}
 
@@ -20,7 +20,7 @@ end
 
 -- Whether the stored tags include any in a map.
 local function has_tag(tags, wanted)
-  for tag in index.each_tag(tags or '') do
+  for _, tag in ipairs(tags_of(tags or '')) do
     if wanted[tag] then return true end
   end
   return false

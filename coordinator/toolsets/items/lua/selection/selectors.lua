@@ -10,8 +10,8 @@
 -- owns: none
 local budgets = require 'budgets'
 local classes = require 'classes'
-local index = require 'index'
 local item_record = require 'item_record'
+local tags_of = require 'tags_of'
 
 local ABANDONED, READY, WAITING = classes.ABANDONED, classes.READY, classes.WAITING
 local PARENT, PARENT_LEFT, STATES = classes.PARENT, classes.PARENT_LEFT, classes.STATES
@@ -23,7 +23,7 @@ local selectors = {}
 
 local function has_any_tag(item, tags)
   if item.g == tags[1] then return true end -- the usual case, for less
-  for tag in index.each_tag(item.g or '') do
+  for _, tag in ipairs(tags_of(item.g or '')) do
     for _, wanted in ipairs(tags) do
       if tag == wanted then return true end
     end

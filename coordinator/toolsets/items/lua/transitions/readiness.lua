@@ -10,15 +10,13 @@ local readiness = {}
 
 local BLOCKED = classes.BLOCKED
 local BLOCKERS_NAMED = 20
-local READ = {'nb', 'nt', 'to'} -- the fields of an item that say whether it may wait
 
 -- An item with its score, claim and what says whether it is ready, for less than `items.load`; nil if there is none.
 function readiness.load(run, id)
-  local values = not run.loaded[id] and redis.call('HMGET', run.keys.item .. id, 'w', unpack(READ))
+  local values = not run.loaded[id] and redis.call('HMGET', run.keys.item .. id, 'w', 'nb', 'nt', 'to')
   if not values then return run.loaded[id] end
   if not values[1] then return nil end
-  local item = {id = id}
-  for n, field in ipairs(READ) do item[field] = values[n + 1] or nil end
+  local item = {id = id, nb = values[2] or nil, nt = values[3] or nil, to = values[4] or nil}
   items.unpack_record(item, values[1])
   return item
 end
