@@ -33,7 +33,7 @@ class Cost(NamedTuple):
 
 async def _by_hand(port: int) -> int:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    done = await HandWritten(f"raw-{uuid4()}", reader, writer, extras=_AS_THE_CLIENT).work()
+    done = await HandWritten(f"raw-{uuid4()}", reader, writer, extras=_AS_THE_CLIENT).work_by_one_call()
     writer.close()
     return done
 
@@ -43,7 +43,7 @@ async def _by_library(port: int) -> int:
     async with Fleet(url_of(port), token="", project="default") as fleet:
         async for job in fleet.jobs(tags=TAG, wait=False):
             async with job:
-                await job.done()
+                await job.done(next=True)
                 done += 1
     return done
 

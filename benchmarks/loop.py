@@ -194,6 +194,18 @@ class HandWritten:
             done += 1
         return done
 
+    async def work_by_one_call(self) -> int:
+        """The same by one call per item, which ends the last one, claims the next and starts it."""
+        releases: list[dict[str, Any]] = []
+        for done in range(10**9):
+            asked = {"actor": self._actor, "requestId": str(uuid4()), **self._extras.claim}
+            asked |= {"claims": [{"selector": {"tags": TAG}}], "releases": releases, "start": True}
+            (taken,) = (await self._call("claim_item", asked))["claimResults"]
+            if taken["outcome"] != "success":
+                return done
+            releases = [{"itemId": taken["itemId"], "fenceToken": taken["fenceToken"], "reason": "done"}]
+        return 0
+
 
 async def _drain(port: int, agents: int, fails: bool = False, extras: Extras = NO_EXTRAS) -> int:
     connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(agents)]

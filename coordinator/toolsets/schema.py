@@ -293,9 +293,9 @@ def _assembled(root: dict[str, Any], components: dict[str, Any]) -> dict[str, An
     return root
 
 
-def nesting(schema: dict[str, Any]) -> int | None:
-    """Levels of objects and arrays that a value of this schema can have; None: any number."""
-    return _levels(schema, schema, frozenset())
+def nesting(schema: dict[str, Any], part: dict[str, Any] | None = None) -> int | None:
+    """Levels of objects and arrays that a value of this schema, or of a part of it, can have; None: any number."""
+    return _levels(schema, part or schema, frozenset())
 
 
 def _levels(root: dict[str, Any], node: dict[str, Any], above: frozenset[str]) -> int | None:

@@ -93,8 +93,8 @@ class _Entry:
     """Decodes the whole request (modern era), or the arguments (legacy)."""
     optional: bool
     """Whether a call may omit all arguments."""
-    unbounded: bool
-    """Whether valid arguments may be nested deeper than allowed, so that depth has to be checked."""
+    deep: tuple[str, ...]
+    """The arguments that may be nested deeper than allowed, so that depth has to be checked if they are there."""
     modern: bool
     access: Access
     answering: Access | None
@@ -335,9 +335,9 @@ class FastPath:
         waits = entry.tool.may_wait(arguments)
         if waits and not (entry.tool.only_looks and (meta is None or meta.progress is UNSET)):
             return "waits"
-        many = entry.unbounded and body.count(b"{") + body.count(b"[") > self._max_depth
-        if many and nested_deeper(body, self._max_depth):
-            return "depth"
+        for name in entry.deep:
+            if getattr(arguments, name) and nested_deeper(body, self._max_depth):
+                return "depth"
         asking = entry.answering if client.form else None
         defers = client.tasks and entry.tool.deferral is not None
         return ParsedCall(
@@ -398,16 +398,20 @@ class FastPath:
             # If headers mirror arguments, the SDK has to compare the two.
             if x_mcp_header_map(endpoint.input_schemas[name]):
                 continue
-            depth = nesting(endpoint.input_schemas[name])
-            # ``arguments`` is two levels down: in the message and in its params.
-            unbounded = depth is None or depth + 2 > self._max_depth
+            deep = self._deep_arguments(tool, endpoint.input_schemas[name])
             optional = "required" not in endpoint.input_schemas[name]
             decode = modern_decoder(name, tool.arguments).decode
             access, answering = endpoint.access[name], endpoint.answering.get(name)
-            modern[name.encode()] = _Entry(tool, decode, optional, unbounded, True, access, answering)
+            modern[name.encode()] = _Entry(tool, decode, optional, deep, True, access, answering)
             decode = msgspec.json.Decoder(tool.arguments).decode
-            legacy[name] = _Entry(tool, decode, optional, unbounded, False, access, None)
+            legacy[name] = _Entry(tool, decode, optional, deep, False, access, None)
         return modern, legacy
+
+    def _deep_arguments(self, tool: Tool, schema: dict[str, Any]) -> tuple[str, ...]:
+        parts = schema.get("properties", {})
+        depths = {one.name: nesting(schema, parts[one.encode_name]) for one in msgspec.structs.fields(tool.arguments)}
+        # Arguments are three levels down: in the message, in its params, and in these in ``arguments``.
+        return tuple(name for name, depth in depths.items() if depth is None or depth + 3 > self._max_depth)
 
     def _learn_names(self, head: dict[bytes, bytes]) -> bool:
         """Caches header names; False if one is an unknown header of the protocol, which only the SDK understands."""

@@ -59,8 +59,6 @@ class Further(msgspec.Struct, frozen=True, gc=False):
     """Whether the item was abandoned."""
     start: Advanced | None = None
     """What came of its start."""
-    renewed: bool = False
-    """Whether the agent held the item already."""
     older: bool = False
     """Whether the claim was refused to a caller that has shown an older fence."""
     included: Included | None = None
@@ -84,8 +82,8 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The outcome of one claim; times in ms."""
 
     outcome: str
-    """``success``, or why not; of a search also ``parked``, ``more``: it goes on with the cursor ``item``, at the
-    beginning if that is '', and ``again``: the second search is to begin."""
+    """``success``, ``held``: a renewal of what the agent has, or why not; of a search also ``parked``, ``more``: it
+    goes on with the cursor ``item``, at the beginning if that is '', and ``again``: the second search is to begin."""
     item: str
     expires: int
     """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires; for
@@ -158,10 +156,9 @@ class ClaimStore(RecurringStore):
             act: for a call that starts or ends items, too.
         """
         wanted, let_go = pack(claims) if claims else "", pack(releases) if releases else ""
-        words = *agent, wanted, let_go, include
         if act is None:
-            return self._change(_CLAIM, project, request, *words, "")
-        return self._act(_CLAIM, project, request, act, *words)
+            return self._change(_CLAIM, project, request, *agent, wanted, let_go, include, "")
+        return self._act(_CLAIM, project, request, act, *agent, wanted, let_go, include)
 
     async def _act(
         self, script: Script[ClaimReply], project: str, request: IdempotencyKey, act: Act, *args: str | bytes | int

@@ -60,7 +60,7 @@ local function kept(run, agent, worker)
   end
   local waiter = not run.absent[run.keys.waiting] and waiters.load(run, worker[1])
   if waiter then -- else it would get another item, for which it would let go of this one
-    local claim = {'success', item.id, item.expires, item.first_claimed_at, item.fence, {renewed = true}}
+    local claim = {'success', item.id, item.expires, item.first_claimed_at, item.fence}
     waiters.answer(run, worker[1], waiter, waiter.processes, cmsgpack.pack({run.now, {claim}, {}, ''}))
   end
   return {'held', item.id, item.expires, item.first_claimed_at, item.fence}, item

@@ -94,9 +94,10 @@ return function(run, request, agent, who, wanted, releases, include, author)
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)
       if taken then resources.take_further(run, winner, taken) end
-      results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence, {renewed = true}}
+      results[place] = {'held', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence}
       if used then usage.add(run, winner.id, agent, used) end
-      results[place][6].budget = (budgeted or used) and budgets.against(run, winner.id, agent) or nil
+      local spent = (budgeted or used) and budgets.against(run, winner.id, agent)
+      if spent then tell(results[place], 'budget', spent) end
     else
       winner = winner and items.load(run, winner.id)
       if winner and winner.holder then claims.notice_expiry(run, winner, winner.holder ~= agent) end

@@ -191,11 +191,11 @@ class Claims:
     ) -> None:
         """Notes when claims end, and that the back-off of a released item may have begun; counts what is no replay."""
         for result, claim in zip(results, reply.claims, strict=True):
-            if claim.outcome == "success":
+            if result.outcome == "success":
                 self._expiring.expect(project, claim.expires)
             if replayed:
                 continue
-            CLAIMS.cells["renewed" if claim.further.renewed else result.outcome,].value += 1.0
+            CLAIMS.cells["renewed" if claim.outcome == "held" else result.outcome,].value += 1.0
             if kind := "stale_fence" if claim.further.older else _COLLISIONS.get(result.outcome):
                 count_conflict(kind, project, result.item_id or "")
         for entry, release in zip(releases, reply.releases, strict=True):

@@ -28,10 +28,11 @@ _STALE = "fenceToken is not that of a claim you hold now"
 
 def claim(entry: claims.ClaimEntry, claimed: Claimed, agent: str, now: int) -> claims.ClaimResult:
     """The outcome of a claim, without what is included."""
-    by_selector, succeeded = entry.selector is not None, claimed.outcome == "success"
+    outcome = "success" if claimed.outcome == "held" else claimed.outcome
+    by_selector, succeeded = entry.selector is not None, outcome == "success"
     result = claims.ClaimResult(
         item_id=_shown(claimed.item, entry.item_id or "") if succeeded or not by_selector else UNSET,
-        outcome=claimed.outcome,
+        outcome=outcome,
         selector_resolved=True if succeeded and by_selector else UNSET,
         claim_ref=UNSET if entry.claim_ref is None else entry.claim_ref,
     )
