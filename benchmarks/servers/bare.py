@@ -67,7 +67,7 @@ def result(args: ClaimItem, reply: ClaimReply) -> ClaimItemResult:
     placed = reply.claims[0]
     claimed = ClaimResult(
         item_id=dashed(placed.item),
-        outcome=placed.outcome,
+        outcome="success",
         claimed_by=_agent(args),
         claimed_at=iso(reply.now),
         claim_expires_at=iso(placed.expires),
