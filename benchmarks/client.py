@@ -1,8 +1,9 @@
 """What does the client library cost on top of the calls that it makes?
 
-One agent completes items one after the other, over one front-end: with ``fleet.jobs`` of ``coordinator.client``, and
-with the same three calls written by hand on a socket, with neither retries nor renewals nor checks. Rounds take turns.
-The ratio of the time per item is the goal; the processor time of the agent shows what the library takes of it.
+One agent completes items one after the other, over one front-end, each with one call that ends it, claims the next
+and starts it: with ``fleet.jobs`` of ``coordinator.client``, and with the same call written by hand on a socket, with
+neither retries nor renewals nor checks. Rounds take turns. Goals are ratios of the agent's own CPU time per item, and
+of the time that an item takes.
 
     python -m benchmarks client [ROUNDS] [ITEMS]
 """
@@ -20,7 +21,8 @@ from benchmarks.loop import TAG, Extras, HandWritten
 from benchmarks.support import Failed, Missed, add_items, console, embedded, front_end, middle, ratio, table, url_of
 from coordinator.client import Fleet
 
-GOAL = 1.3
+OWN_CPU, ELAPSED = 1.3, 1.1
+"""Goals."""
 _AS_THE_CLIENT = Extras(claim={"include": ["item", "notes", "results"]})
 
 
@@ -67,7 +69,8 @@ def main(rounds: str = "5", items: str = "600") -> None:
     raw, ours = found.values()
     elapsed, own = (ratio(ours, raw, figure) for figure in Cost._fields)
     rows = [[name, *(f"{middle(costs, figure):.0f}" for figure in Cost._fields)] for name, costs in found.items()]
-    table(f"Claim, start, complete: {items} items, median of {rounds} rounds", ("", "us/item", "own CPU us/item"), rows)
-    console.print(f"the client's loop: {elapsed:.2f}x of raw calls (own CPU {own:.2f}x); goal: <= {GOAL}x\n")
-    if elapsed > GOAL:
-        raise Missed(f"{elapsed:.2f}x is more than {GOAL}x")
+    table(f"One call an item: {items} items, median of {rounds} rounds", ("", "us/item", "own CPU us/item"), rows)
+    told = f"own CPU {own:.2f}x of the same calls by hand (goal: <= {OWN_CPU}x), time {elapsed:.2f}x (<= {ELAPSED}x)"
+    console.print(f"the client's loop: {told}\n")
+    if own > OWN_CPU or elapsed > ELAPSED:
+        raise Missed(told)

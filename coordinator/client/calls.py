@@ -8,8 +8,9 @@ import os
 import re
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -22,7 +23,6 @@ from coordinator.client.tools import TOLD_BY_HEADER, repeatable, signed, toolset
 from coordinator.client.wire import Wire
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8420"
 _PROJECT = re.compile(r"/p/([^/]+)(?:/mcp(?:/[^/]*)?)?/?\Z")
 _ENDPOINT = re.compile(r"(?:/p/(?P<project>[^/]*))?/mcp(?:/[^/]*)?/?\Z")
@@ -38,6 +38,19 @@ WAIT_MS = 49_000
 _LONGEST_AWAY = 30.0
 _SHARED: WeakValueDictionary[str, Budget] = WeakValueDictionary()
 """By URL."""
+
+
+class _Forks:
+    """How often this process has become a child by a fork: that tells it from its parent without a system call."""
+
+    count: ClassVar[int] = 0
+
+    @classmethod
+    def note(cls) -> None:
+        cls.count += 1
+
+
+os.register_at_fork(after_in_child=_Forks.note)
 
 
 class Observer:
@@ -69,11 +82,13 @@ class Calls:
         self.token = (os.environ.get("FLEET_TOKEN", "") if token is None else token).strip()
         self.agent = agent if agent is not None else os.environ.get("FLEET_AGENT") or _own_name(bool(self.token))
         self._more = {"kind": kind} if parent is None else {"kind": kind, "parent": parent}
-        self._observer = observer or Observer()
+        self._observer = observer
         budget = Budget(time.monotonic, RETRIES_PER_SECOND, RETRIES_PER_CALL)
         self._patience = patience
-        # A name that it has given itself is that of one process.
-        self._process = None if agent is not None or os.environ.get("FLEET_AGENT") else os.getpid()
+        self._forks, self._process = -1, 0
+        """How often the process that it is bound to was forked, and its id; -1: it is bound to none yet."""
+        if agent is None and not os.environ.get("FLEET_AGENT"):
+            self.check_process()  # a name that it has given itself is that of one process
         self._told = False
         self._retries = RetryPolicy(budget, patience, self._failed)
         # Agents that look for work are many, and can wait: those of a process share what they may repeat.
@@ -85,9 +100,10 @@ class Calls:
         if failure.reason == "unreachable" and not self._told:
             self._told = True  # once: who waits at a terminal wants to know
             _log.warning("the fleet at %s cannot be reached; trying for %.0f s", self.url, self._patience)
-        self._observer.retried(failure)
+        if self._observer is not None:
+            self._observer.retried(failure)
 
-    async def call(
+    def call(
         self,
         tool: str,
         arguments: Mapping[str, Any] | None = None,
@@ -95,12 +111,12 @@ class Calls:
         toolset: str | None = None,
         agent: str | None = None,
         seconds: float = ANSWER_SECONDS,
-    ) -> dict[str, Any]:
-        return await self._call(tool, arguments or {}, toolset, agent, seconds, self._retries)
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        return self._call(tool, arguments or {}, toolset, agent, seconds, self._retries)
 
-    async def look(self, arguments: Mapping[str, Any], agent: str) -> dict[str, Any]:
+    def look(self, arguments: Mapping[str, Any], agent: str) -> Coroutine[Any, Any, dict[str, Any]]:
         """Claims an item if there is one: the same, but for the budget."""
-        return await self._call("claim_item", arguments, "items", agent, ANSWER_SECONDS, self._looking)
+        return self._call("claim_item", arguments, "items", agent, ANSWER_SECONDS, self._looking)
 
     async def until_met(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The answer of a tool with ``waitFor``, when that is so. Goes on while the fleet cannot be reached."""
@@ -125,33 +141,59 @@ class Calls:
         seconds: float,
         retries: RetryPolicy,
     ) -> dict[str, Any]:
+        self.check_process()
         chosen = toolset_of(tool) if toolset is None else toolset
-        arguments_sent = signed(tool, arguments, self.actor(agent))
+        arguments = signed(tool, arguments, self.actor(agent))
         named = (agent or self.agent) if chosen in TOLD_BY_HEADER else ""
-        waits = arguments_sent.get("waitMs")
+        waits = arguments.get("waitMs")
         if isinstance(waits, int):
             seconds += waits / 1000
+        began = time.perf_counter()
+        try:
+            answer = await self._wire.call(chosen, tool, arguments, seconds, named)
+        except Retryable as failure:
+            attempt = partial(self._wire.call, chosen, tool, arguments, seconds, named)
+            return await self._repeated(tool, failure, attempt, retries, repeatable(chosen, tool, arguments))
+        if self._observer is not None:
+            self._observer.answered(tool, time.perf_counter() - began)
+        retries.succeeded()
+        return answer
 
-        async def attempt() -> dict[str, Any]:
-            began = time.perf_counter()
-            try:
-                answer = await self._wire.call(chosen, tool, arguments_sent, seconds, named)
-            except Retryable as failure:
-                if failure.refused or repeatable(chosen, tool, arguments_sent):
-                    raise
+    async def _repeated(
+        self,
+        tool: str,
+        first: Retryable,
+        attempt: Callable[[], Awaitable[dict[str, Any]]],
+        retries: RetryPolicy,
+        again: bool,
+    ) -> dict[str, Any]:
+        """The answer of an attempt that is repeated, as the first one has failed.
+
+        Args:
+            again: whether it is repeated although it may have been carried out.
+        """
+
+        def check(failure: Retryable) -> None:
+            if not (again or failure.refused):
                 why = f"{tool}: {failure}; it may have been carried out, and without a requestId it is not repeated"
                 raise error_of("unavailable", why) from None
-            self._observer.answered(tool, time.perf_counter() - began)
+
+        async def timed() -> dict[str, Any]:
+            began = time.perf_counter()
+            try:
+                answer = await attempt()
+            except Retryable as failure:
+                check(failure)
+                raise
+            if self._observer is not None:
+                self._observer.answered(tool, time.perf_counter() - began)
             return answer
 
-        return await self._repeated(tool, attempt, retries)
-
-    async def _repeated(self, what: str, attempt: Callable[[], Awaitable[T]], retries: RetryPolicy) -> T:
-        self.check_process()
+        check(first)
         try:
-            return await retries.run(attempt)
-        except Retryable as failure:
-            raise error_of("unavailable", f"{what}: {failure}") from None
+            return await retries.go_on(first, timed)
+        except Retryable as last:
+            raise error_of("unavailable", f"{tool}: {last}") from None
 
     @property
     def at(self) -> str:
@@ -160,18 +202,21 @@ class Calls:
 
     @property
     def requests(self) -> int:
-        return self._wire.requests
+        """How many were sent, by all that use it."""
+        return self._wire.sent.requests
 
     @property
     def forked(self) -> bool:
         """Whether this process is a child of the one in which the fleet was opened."""
-        return self._process not in (None, os.getpid())
+        return self._forks not in (-1, _Forks.count)
 
     def check_process(self) -> None:
         """Binds the fleet to this process: a child does not have its connections and threads (RuntimeError)."""
-        if self.forked:
+        if self._forks == _Forks.count:
+            return
+        if self._forks >= 0:
             raise RuntimeError(f"this client was opened in another process ({self._process}): {ONE_EACH}")
-        self._process = os.getpid()
+        self._forks, self._process = _Forks.count, os.getpid()
 
     def actor(self, agent: str | None = None) -> dict[str, str] | None:
         """The actor as calls name it; None: the caller whom the token names."""
@@ -179,13 +224,18 @@ class Calls:
         return {"id": name, **self._more} if name else None
 
     async def feed(self, query: str) -> dict[str, Any]:
+        self.check_process()
         waits = int(parse_qs(query).get("waitMs", ["0"])[0])
-
-        async def attempt() -> dict[str, Any]:
-            answer: dict[str, Any] = await self._wire.get(f"feed/{self._wire.project}?{query}", 10 + waits / 1000)
-            return answer
-
-        return await self._repeated("the feed", attempt, self._retries)
+        attempt = partial(self._wire.get, f"feed/{self._wire.project}?{query}", 10 + waits / 1000)
+        try:
+            answer: dict[str, Any] = await attempt()
+            self._retries.succeeded()
+        except Retryable as failure:
+            try:
+                answer = await self._retries.go_on(failure, attempt)
+            except Retryable as last:
+                raise error_of("unavailable", f"the feed: {last}") from None
+        return answer
 
 
 def away_seconds(failures: int) -> float:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from coordinator.client.alarms import Alarms
 from coordinator.client.calls import Calls
 from coordinator.client.renewals import Keeper
 
@@ -21,6 +22,7 @@ class Core(Calls):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self.alarms = Alarms()
         self._keeper: Keeper | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -63,6 +65,7 @@ class Core(Calls):
             await asyncio.gather(leaving, *self._tasks, return_exceptions=True)
             if self._keeper is not None:
                 await self._keeper.leave()
+            self.alarms.close()
             self._wire.close()
             # The transports close in the next turn of the loop.
             await asyncio.sleep(0)

@@ -10,10 +10,14 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from functools import partial
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
 import httptools
+import msgspec
+
+from coordinator.client.alarms import Alarms
 
 CONNECT_SECONDS = 5.0
 _PATH = re.compile(r"\A(?:\w+://)?[^/]*/[^/]")
@@ -62,29 +66,35 @@ class Origin(NamedTuple):
         return cls(parts.hostname, port, ssl.create_default_context() if secure else None, parts.netloc)
 
 
-class Response(NamedTuple):
+class Response(msgspec.Struct):
     status: int
-    headers: list[tuple[bytes, bytes]]
+    headers: dict[bytes, bytes]
     body: bytes
 
     def header(self, name: bytes) -> str:
         """The last header of that name, in lower case; empty: there is none."""
-        values = [value for key, value in self.headers if key.lower() == name]
+        values = [value for key, value in self.headers.items() if key.lower() == name]
         return values[-1].decode("latin-1") if values else ""
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self) -> None:
+    """One request at a time; ``alarms`` say when its answer is late."""
+
+    def __init__(self, alarms: Alarms) -> None:
+        self._alarms = alarms
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Response] | None = None
-        self._parser: httptools.HttpResponseParser | None = None
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._headers: dict[bytes, bytes] = {}
         self._parts: list[bytes] = []
         self._bytes = 0
         self.open = False
+        # The parser calls them for each header and part of a body: methods of their own would cost more than the rest.
+        self.on_header, self.on_body = self._headers.__setitem__, self._parts.append
+        self._parser = httptools.HttpResponseParser(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # that of uvloop is no subclass
+        self._loop = asyncio.get_running_loop()
         self.open = True
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -92,8 +102,13 @@ class _Connection(asyncio.Protocol):
         self._fail(Broken(str(exc) if exc else "the connection was closed", connected=True))
 
     def data_received(self, data: bytes) -> None:
-        if self._parser is None:
+        if self._waiter is None:
             self.close()  # nobody has asked
+            return
+        self._bytes += len(data)
+        if self._bytes > _MOST_BYTES:
+            self._fail(Broken("the answer is too large", connected=True))
+            self.close()
             return
         try:
             self._parser.feed_data(data)
@@ -101,76 +116,76 @@ class _Connection(asyncio.Protocol):
             self._fail(Broken(f"not HTTP: {error}", connected=True))
             self.close()
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
-
-    def on_body(self, body: bytes) -> None:
-        self._parts.append(body)
-        self._bytes += len(body)
-        if self._bytes > _MOST_BYTES:
-            self._fail(Broken("the answer is too large", connected=True))
-            self.close()
+    def on_message_begin(self) -> None:
+        if self._waiter is None:
+            self.close()  # after the answer, one that nobody has asked for
 
     def on_message_complete(self) -> None:
-        parser, waiter = self._parser, self._waiter
-        assert parser is not None  # noqa: S101  # it called this
-        status = parser.get_status_code()
+        parts, status, waiter = self._parts, self._parser.get_status_code(), self._waiter
         if status < 200:
-            self._headers = []
+            self._headers.clear()
             return
-        parts = self._parts
-        response = Response(status, self._headers, parts[0] if len(parts) == 1 else b"".join(parts))
-        if not parser.should_keep_alive():
+        response = Response(status, self._headers.copy(), parts[0] if len(parts) == 1 else b"".join(parts))
+        self._headers.clear()
+        parts.clear()
+        self._waiter = None
+        if not self._parser.should_keep_alive():
             self.close()
-        self._parser = self._waiter = None
         if waiter is not None and not waiter.done():
             waiter.set_result(response)
 
-    async def request(self, message: bytes, seconds: float) -> Response:
-        """Sends a request and returns its answer; the connection is of no use after an exception."""
+    def send(self, message: bytes, seconds: float) -> asyncio.Future[Response]:
+        """Sends a request; its answer follows, and the connection is of no use after an exception."""
         assert self._transport is not None  # noqa: S101
-        self._headers, self._parts, self._bytes = [], [], 0
-        self._parser = httptools.HttpResponseParser(self)
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        # Cheaper than asyncio.timeout.
-        timer = loop.call_later(seconds, self._fail, TimeoutError())
-        try:
-            self._transport.write(message)
-            return await self._waiter
-        finally:
-            timer.cancel()
+        self._bytes = 0
+        self._waiter = waiter = self._loop.create_future()
+        self._alarms.set(self, seconds, self._late)
+        self._transport.write(message)
+        return waiter
 
     def close(self) -> None:
         self.open = False
         if self._transport is not None:
             self._transport.abort()
 
+    def _late(self) -> None:
+        self._fail(TimeoutError())
+
     def _fail(self, error: Exception) -> None:
-        waiter, self._waiter, self._parser = self._waiter, None, None
+        waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_exception(error)
+
+
+class Sent:
+    """How many requests were sent; not those for which there was no connection."""
+
+    def __init__(self) -> None:
+        self.requests = 0
 
 
 class Pool:
     """The connections of one event loop to one origin. As many as there are requests at a time, the last used first."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, sent: Sent) -> None:
         self.origin = origin
+        self._sent = sent
         self._idle: list[_Connection] = []
+        self._alarms = Alarms()
         self._closed = False
-        self.requests = 0
-        """How many were sent; not those for which there was no connection."""
 
     async def request(self, message: bytes, seconds: float) -> Response:
         """The answer to a request, given as bytes. Raises Broken, or TimeoutError: there was none in time."""
-        connection = self._kept() or await self._connect()
+        while self._idle and not self._idle[-1].open:
+            self._idle.pop()
+        connection = self._idle.pop() if self._idle else await self._connect()
         answered = False
-        self.requests += 1
+        self._sent.requests += 1
         try:
-            response = await connection.request(message, seconds)
+            response = await connection.send(message, seconds)
             answered = True
         finally:
+            self._alarms.drop(connection)
             # What was given up may still be answered: nobody could tell whose answer that is.
             if not answered or self._closed:
                 connection.close()
@@ -185,18 +200,12 @@ class Pool:
             connection.close()
         self._idle.clear()
 
-    def _kept(self) -> _Connection | None:
-        while self._idle:
-            if (connection := self._idle.pop()).open:
-                return connection
-        return None
-
     async def _connect(self) -> _Connection:
         where = self.origin
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    _Connection, where.host, where.port, ssl=where.tls
+                    partial(_Connection, self._alarms), where.host, where.port, ssl=where.tls
                 )
         except (OSError, TimeoutError, UnicodeError) as error:  # the last: no name of a host
             raise Broken(f"{where.host}:{where.port}: {str(error) or 'no answer'}", connected=False) from None

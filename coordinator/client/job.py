@@ -6,7 +6,6 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -31,6 +30,7 @@ PROGRESS = "progress"
 """The key of a note."""
 UNTOUCHED = "untouched"
 """Why an item is released whose work was not begun."""
+_STARTED = {"applied": True}
 _ENDED = ("terminal_item", "stale_fence", "already_claimed")
 """The outcomes of a renewal that comes after the last word on the item."""
 _LONGEST_DETAIL, _LONGEST_SUMMARY = 500, 2_000
@@ -54,6 +54,7 @@ class Job:
 
     Attributes:
         item: the item as ``query_items`` shows it.
+        id: its UUID.
         notes: its notes, oldest first: ``[{"key", "role", "body", ...}]``.
         results: what came of the items that it waited for, all of it: ``[{"itemId", "title", "result", ...}]``.
         takeover: another agent has begun the work and left it; its notes may say how far it came.
@@ -65,53 +66,49 @@ class Job:
         error: the exception that ended it, if one did.
         stop_reason: which budget is spent, so that the work ends; None: none is.
         stopping: called with that reason in place of cancelling the block, by whoever ends the work otherwise.
+        entered: whether work on it has begun.
     """
+
+    outcome: Outcome | None = None
+    error: BaseException | None = None
+    stop_reason: str | None = None
+    stopping: Callable[[str], None] | None = None
+    entered = False
+    _late = False
+    """Whether the claim may be over, because its answer took long."""
+    _unseen: Told | None = None
+    """A call that tells of usage, or ends the job, and whose answer was not seen."""
+    _unseen_since = (0.0, 0)
+    """When it was sent first, and how many requests were sent before."""
+    _reporting: asyncio.Task[None] | None = None
+    _task: asyncio.Task[Any] | None = None
+    _cancels = 0
+    _interrupted: Outcome | None = None
+    """Why the body was cancelled by this job."""
+    _why = ""
+    _moving = False
+    """Whether a call is under way by which the item is taken further."""
 
     def __init__(self, core: Core, granted: Mapping[str, Any], seat: Seat[Job], raises: bool) -> None:
         self.item: dict[str, Any] = granted["item"]
         self.notes: list[dict[str, Any]] = granted.get("notes", [])
         self.results: list[dict[str, Any]] = granted.get("results", [])
         self.takeover: bool = granted.get("takeover", False)
+        self.id = str(self.item["id"])
         self.role: str = self.item["role"]
         self.fence: int = granted["fenceToken"]
         self.agent: str = granted["claimedBy"]
         self.needs: list[dict[str, Any]] = []
-        self.outcome: Outcome | None = None
-        self.error: BaseException | None = None
-        self.stop_reason: str | None = None
-        self.stopping: Callable[[str], None] | None = None
-        self._core = core
+        self._core, self._seat, self._granted, self._raises = core, seat, granted, raises
         self._meter = Meter()
         self._telling = asyncio.Lock()
-        self._unseen: Told | None = None
-        """A call that tells of usage, or ends the job, and whose answer was not seen."""
-        self._unseen_since = (0.0, 0)
-        """When it was sent first, and how many requests were sent before."""
-        self._told_at = now()
-        self._reporting: asyncio.Task[None] | None = None
-        self._seat = seat
-        self._start: Mapping[str, Any] = granted.get("start", {})
-        self._raises = raises
-        self._task: asyncio.Task[Any] | None = None
-        self._cancels = 0
-        self._interrupted: Outcome | None = None
-        """Why the body was cancelled by this job."""
-        self._why = ""
-        self._moving = False
-        self._short = "notesTotal" in granted
-        self._further: int = granted["nextOffset"] if granted.get("resultsLeft") else 0
-        """How many results the claim has shown, if there are more."""
-        self.late = False
-        """Whether the claim may be over, because its answer took long."""
-        self.unbegun: asyncio.TimerHandle | None = None
-        self.entered = False
-        """Whether work on it has begun."""
-        self._claim = seat.keep(self)
-
-    @property
-    def id(self) -> str:
-        """The item's UUID."""
-        return str(self.item["id"])
+        self._told_at = moment = now()
+        self._claim = claim = seat.keep(self)
+        if moment - claim.sent > claim.ttl / 4:
+            # It was granted at some time during a long wait: what is left of it is known when it has been renewed.
+            claim.placed(moment)
+            self._late = True
+        core.keeper.keep(claim)
 
     @property
     def title(self) -> str:
@@ -237,7 +234,8 @@ class Job:
             released["result"] = result
         if summary:
             released["summary"] = summary[:_LONGEST_SUMMARY]
-        (said,) = (await self._last_word(released, "done", usage, next))["releaseResults"]
+        ended = {"releases": [released]}
+        (said,) = (await self._tell("claim_item", ended, usage, moves=True, ends="done", asked=next))["releaseResults"]
         if said["outcome"] in ("success", "refused"):
             self._moved(said["transition"])
         else:
@@ -277,11 +275,7 @@ class Job:
             "fenceToken": self.fence,
             "summary": reason[:_LONGEST_SUMMARY],
         }
-        self._moving = True
-        try:
-            (moved,) = (await self._tell("advance_item", {"transitions": [blocked]}, usage))["results"]
-        finally:
-            self._moving = False
+        (moved,) = (await self._tell("advance_item", {"transitions": [blocked]}, usage, moves=True))["results"]
         self._moved(moved)
         await self._release("handed_back", "", outcome="blocked")
 
@@ -289,15 +283,12 @@ class Job:
         """The same with a question, as the note ``question-1``, or the next number. Who resumes it answers in the note
         ``answer-1``; whoever works on it next finds both in ``notes``, with who wrote them (``actor``)."""
         self._check_open()
-        self._moving = True
         try:
-            answer = await self._tell("work_ask", {"itemId": self.id, "question": question}, usage)
+            answer = await self._tell("work_ask", {"itemId": self.id, "question": question}, usage, moves=True)
             self.role = answer["role"]
         except ClaimLost as error:
             self._why = self._why or error.message
             raise
-        finally:
-            self._moving = False
         self._end("asked")
 
     async def __aenter__(self) -> Self:
@@ -307,12 +298,11 @@ class Job:
     def enter(self, task: asyncio.Task[Any] | None = None) -> None:
         """Work on it begins, in this task; None: in a thread, which has to look at ``lost`` by itself."""
         self.entered = True
-        if self.unbegun is not None:
-            self.unbegun.cancel()
+        self._core.alarms.drop(self)
         self._task = task
         if task is not None:
             self._cancels = task.cancelling()
-            if self.lost:
+            if self._interrupted is not None or self.outcome == "lost":
                 task.cancel()
 
     async def __aexit__(
@@ -321,6 +311,8 @@ class Job:
         if self._core.forked:
             return False  # the work goes on in the process that has claimed it
         task, self._task = self._task, None
+        if error is None and self._interrupted is None and self.outcome not in (None, "lost"):
+            return False
         ours = isinstance(error, asyncio.CancelledError) and self._interrupted is not None
         if self._interrupted is not None and task is not None and task.uncancel() > self._cancels:
             ours = False  # somebody else has cancelled it, too
@@ -378,34 +370,46 @@ class Job:
         """Renews the claim soon, for what the answer may say."""
         self._core.keeper.renew_soon(self._claim)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the claim has said all that belongs to the job, and its work can begin."""
+        granted = self._granted
+        cut = self._late or "sizes" in self.item or "notesTotal" in granted or granted.get("resultsLeft")
+        if cut or not granted.get("start", _STARTED)["applied"]:
+            return False
+        return not (self.notes or self.results) or not any("size" in one for one in (*self.notes, *self.results))
+
     async def check_claim(self) -> None:
         """Notes in ``needs`` what is missing because of which the item could not be started; ``done`` will try again.
 
         Raises:
             FleetError: something else was against it; ClaimLost: the claim was granted long ago, and is over.
         """
-        if self.late:
+        if self._late:
             (renewed,) = (await self._tell("claim_item", self._renewal()))["claimResults"]
             if renewed["outcome"] != "success":
                 raise ClaimLost("stale_fence", f"the claim is lost: {renewed['outcome']}")
-        if self._start.get("applied", True) or (self.role != "queue" and not self.takeover):
+        start = self._granted.get("start", _STARTED)
+        if start["applied"] or (self.role != "queue" and not self.takeover):
             return
-        self.needs = self._start.get("missingNotes", [])
+        self.needs = start.get("missingNotes", [])
         if not self.needs:
-            self._moved(self._start)
+            self._moved(start)
 
     async def read_whole(self) -> None:
         """Reads what the claim has left out: further notes and results, and long texts of which it showed the
         beginning."""
         if "sizes" in self.item:
             self.item = await self.call("query_items", {"operation": "get", "id": self.id})
-        if self._short or any("size" in note for note in self.notes):
+        if "notesTotal" in self._granted or any("size" in note for note in self.notes):
             self.notes = (await self.call("query_notes", {"operation": "list", "itemId": self.id}))["notes"]
-        while self._further:
-            read = {"itemId": self.id, "include": ["results"], "offset": self._further}
+        page = self._granted
+        while page.get("resultsLeft"):
+            read = {"itemId": self.id, "include": ["results"], "offset": page["nextOffset"]}
             page = await self.call("get_context", read)
             self.results += page["results"]
-            self._further = page["nextOffset"] if page.get("resultsLeft") and page["results"] else 0
+            if not page["results"]:
+                break
         cut = [result for result in self.results if "size" in result]
         for some in (cut[first : first + _AT_ONCE] for first in range(0, len(cut), _AT_ONCE)):
             await asyncio.gather(*map(self._read_result, some))
@@ -462,7 +466,8 @@ class Job:
     ) -> None:
         self._check_open()
         ended: Outcome = outcome or reason  # type: ignore[assignment]  # the reasons are outcomes
-        answer = await self._last_word(self._released(reason, detail), ended, usage)
+        released = {"releases": [self._released(reason, detail)]}
+        answer = await self._tell("claim_item", released, usage, moves=True, ends=ended)
         self._end(ended)
         if answer["releaseResults"][0]["outcome"] != "success":
             _log.debug("'%s' was not ours any more: %s", self.id, answer["releaseResults"][0])
@@ -474,17 +479,6 @@ class Job:
         if detail.strip() and reason != UNTOUCHED:  # names of files in a message may be no text
             released["detail"] = detail[:_LONGEST_DETAIL].encode(errors="replace").decode()
         return released
-
-    async def _last_word(
-        self, released: dict[str, Any], outcome: Outcome, usage: Usage | None, asked: bool = False
-    ) -> dict[str, Any]:
-        """Releases the item, and claims the next one with the same call if that is wanted."""
-        claim = partial(self._seat.next_claim, outcome, asked)
-        self._moving = True
-        try:
-            return await self._tell("claim_item", {"releases": [released]}, usage, claim)
-        finally:
-            self._moving = False
 
     def _renewal(self, **more: Any) -> dict[str, Any]:
         claim = {"itemId": self.id, "fenceToken": self.fence, "ttlSeconds": self._claim.ttl, **more}
@@ -509,20 +503,37 @@ class Job:
         tool: str,
         arguments: dict[str, Any],
         usage: Usage | None = None,
-        claim: Callable[[], Mapping[str, Any]] = dict,
+        *,
+        moves: bool = False,
+        ends: Outcome | None = None,
+        asked: bool = False,
     ) -> dict[str, Any]:
-        """Calls a tool about the item, and tells with it what was used; ``claim()``: what it claims besides."""
+        """Calls a tool about the item, and tells with it what was used.
+
+        Args:
+            moves: whether it takes the item further, so that its claim may end by it.
+            ends: what becomes of the job by it; then it claims the next one, if that is wanted or ``asked`` for.
+        """
         used = checked(usage) if usage else {}
-        async with self._telling:
-            if (answer := await self._send_unseen(tool, arguments, used)) is not None:
+        await self._telling.acquire()  # `async with` costs twice as much
+        self._moving = moves
+        try:
+            if self._unseen is not None and (answer := await self._send_unseen(tool, arguments, used)) is not None:
                 return answer
-            # An element has one model; the others need reports of their own.
-            models = self._meter.models()
-            model = used.get("model", "") if used else (models or [""])[-1]
-            for other in models:
-                if other != model:
-                    await self._send(Told("claim_item", self._renewal(), {}, self._meter.take(other)))
-            return await self._send(Told(tool, arguments, used, self._meter.take(model), claim()))
+            metered: dict[str, Any] = {}
+            if self._meter:
+                # An element has one model; the others need reports of their own.
+                models = self._meter.models()
+                model = used.get("model", "") if used else models[-1]
+                for other in models:
+                    if other != model:
+                        await self._send(Told("claim_item", self._renewal(), {}, self._meter.take(other)))
+                metered = self._meter.take(model)
+            claim = self._seat.next_claim(ends, asked) if ends is not None else {}
+            return await self._send(Told(tool, arguments, used, metered, claim))
+        finally:
+            self._moving = False
+            self._telling.release()
 
     async def _send_unseen(
         self, tool: str = "", arguments: Mapping[str, Any] | None = None, used: Usage | None = None
@@ -544,7 +555,7 @@ class Job:
             self._unseen_since = now(), self._core.requests
         self._unseen = call if call.tells or "releases" in call.arguments else None
         try:
-            answer = await self.call(call.tool, call.sent)
+            answer = await self._core.call(call.tool, call.sent, agent=self.agent)
         except FleetError as error:
             if not isinstance(error, Unavailable):
                 self._unseen = None
@@ -553,7 +564,7 @@ class Job:
         self._unseen, self._told_at = None, now()
         if call.claim:
             self._seat.heard(answer, self._unseen_since[0])
-        if not taken(answer):
+        if call.tells and not taken(answer):
             self._meter.add(call.metered)
         elif call.tells and call.tool == "manage_notes" and now() - self._claim.sent >= REPORT_SECONDS:
             self._core.keeper.renew_soon(self._claim)  # whose answer says whether a budget is spent now
@@ -563,7 +574,8 @@ class Job:
         return answer
 
     def _check_open(self) -> None:
-        self._check_claim()
+        if self._interrupted is not None or self.outcome == "lost":
+            self._check_claim()
         if self.outcome is not None:
             raise RuntimeError(f"the job has ended: {self.outcome}")
 
@@ -577,5 +589,7 @@ class Job:
             _log.warning("some usage of '%s' (%s) could not be reported", self.title, self.id)
         if self._reporting is not None and self._reporting is not asyncio.current_task():
             self._reporting.cancel()
+        if not self.entered:
+            self._core.alarms.drop(self)
         self._core.keeper.forget(self._claim)
         self._seat.freed(self)

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
-from uuid import uuid4
 
 from coordinator.backoff import Backoff
 from coordinator.client.calls import WAIT_MS, away_seconds
@@ -20,6 +19,7 @@ from coordinator.client.held_back import counted, described
 from coordinator.client.job import RELEASE_SECONDS, UNANSWERED, UNTOUCHED, Job
 from coordinator.client.renewals import KeptClaim, now
 from coordinator.client.seats import Outcome
+from coordinator.client.tools import new_request_id
 
 T = TypeVar("T")
 GOES_ON_SECONDS = 0.02
@@ -84,7 +84,7 @@ class Slots:
 
     def ended(self, job: Job) -> None:
         self.running.discard(job)
-        if not self.running:
+        if self.stopped and not self.running:
             self._quiet.set()
 
     async def leave(self) -> None:
@@ -196,11 +196,16 @@ class Jobs:
     ) -> None:
         self._core, self._slots = core, slots
         self._entry = {"selector": selector, "ttlSeconds": ttl}
-        self._capabilities = capabilities
+        self._claims: dict[str, Any] = {"claims": [self._entry], "start": True, "include": [*_PARTS]}
+        """Arguments of a call that claims and starts an item, without ``requestId``."""
+        if capabilities is not None:
+            self._claims["capabilities"] = [*capabilities]
         self._ttl, self._grace = ttl, grace
         self._until, self._wait, self._raises = until, wait, raises
         self._watch: asyncio.Task[object] | None = None
-        self._over = asyncio.Event()
+        self._wire = core.url, core.token, core.project
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended, self._over = False, asyncio.Event()
         self._takers: set[asyncio.Future[Slot | None]] = set()
         self._ready: deque[Slot] = deque()
         """Slots with a job that nobody has taken yet."""
@@ -230,19 +235,21 @@ class Jobs:
         if self._until is not None and self._watch is None:
             self._watch = self._core.background(self._until())
             self._watch.add_done_callback(lambda _: self._end())
-        while not self._over.is_set():
+        while not self._ended:
             if self._failures > _PATIENCE:
                 pause = Backoff(1.0, _LONGEST_PAUSE, (0.8, 1.2)).after(self._failures - _PATIENCE - 1)
                 await self._before_end(asyncio.sleep(pause))
             slot = self._ready.popleft() if self._ready else await self._slots.take(self._takers)
             if slot is None:
                 break
-            if self._over.is_set():
+            if self._ended:
                 self._slots.give(slot)
                 break
             self._empty = False
-            job = await self._claim(slot)
-            if job is not None:
+            if slot.coming is not None and slot.coming[0].is_whole:
+                (come, _), slot.coming = slot.coming, None
+                return come
+            if (job := await self._claim(slot)) is not None:
                 return job
             if self._empty and not self._wait and not await self._come():
                 break
@@ -253,7 +260,7 @@ class Jobs:
 
     async def _come(self) -> bool:
         """Whether calls that end jobs have claimed further ones; waits for their answers."""
-        while self.promised and not self._ready and not self._over.is_set():
+        while self.promised and not self._ready and not self._ended:
             self.changed.clear()
             await self._before_end(self.changed.wait())
         return bool(self._ready)
@@ -266,6 +273,7 @@ class Jobs:
         self._slots.loops.discard(self)
 
     def _end(self) -> None:
+        self._ended = True
         self._over.set()
         self._interrupted.set()
         for waiter in self._takers:
@@ -301,24 +309,27 @@ class Jobs:
             self._free(slot)
             return None
         job = self._begin(slot, *granted)
-        if self._over.is_set():
+        if self._ended:
             job.interrupt(UNWANTED, "handed_back")
             await job.leave()
             return None
         return await self._whole(job)
 
     def _begin(self, slot: Slot, granted: dict[str, Any], sent: float) -> Job:
-        job = Job(self._core, granted, _Seat(self, slot, sent), self._raises)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        job = Job(self._core, granted, _Seat(self, slot, sent, self._loop), self._raises)
         self._slots.running.add(job)
         soon = min(UNENTERED_SECONDS, self._ttl / 3)
-        job.unbegun = asyncio.get_running_loop().call_later(soon, self._look_whether_begun, job, slot)
+        self._core.alarms.set(job, soon, partial(self._look_whether_begun, job, slot))
         return job
 
     async def _whole(self, job: Job) -> Job | None:
         """The job, if it could be begun, with all that belongs to it."""
         try:
-            await job.check_claim()
-            await job.read_whole()
+            if not job.is_whole:
+                await job.check_claim()
+                await job.read_whole()
         except FleetError as error:
             await job.leave(error)
             return None
@@ -337,27 +348,20 @@ class Jobs:
             result = await self._asked(slot, at_once(arguments), sent, before)
             if result["outcome"] == "success":
                 return self._outcome(slot, result, sent)
-        arguments, sent = {**self._claim_call(), "requestId": str(uuid4())}, now()
+        arguments, sent = {**self._claims, "requestId": new_request_id()}, now()
         if slot.last_word is not None:
             arguments["releases"] = [slot.last_word]
         found_none, slot.found_none = slot.found_none, False
         if not found_none or not self._wait:
             # Without a wait the call is much cheaper, and while there is work it gets some.
             result = await self._asked(slot, arguments, sent)
-            if result["outcome"] != "no_match" or not self._wait or self._ready or self._over.is_set():
+            if result["outcome"] != "no_match" or not self._wait or self._ready or self._ended:
                 return self._outcome(slot, result, sent)
-        arguments, sent = {**self._claim_call(), "requestId": str(uuid4()), "waitMs": WAIT_MS}, now()
-        if not (self._ready or self._over.is_set()):
+        arguments, sent = {**self._claims, "requestId": new_request_id(), "waitMs": WAIT_MS}, now()
+        if not (self._ready or self._ended):
             self._interrupted.clear()
         waited = await self._before_end(self._asked(slot, arguments, sent), self._interrupted)
         return None if waited is None else self._outcome(slot, waited, sent)
-
-    def _claim_call(self) -> dict[str, Any]:
-        """The arguments of a call that claims and starts an item, without ``requestId``."""
-        arguments = {"claims": [self._entry], "start": True, "include": [*_PARTS]}
-        if self._capabilities is not None:
-            arguments["capabilities"] = [*self._capabilities]
-        return arguments
 
     async def _asked(
         self, slot: Slot, arguments: dict[str, Any], sent: float, before: int | None = None
@@ -387,7 +391,7 @@ class Jobs:
         return None
 
     def _note(self, result: dict[str, Any]) -> None:
-        self.held_back = counted(result)
+        self.held_back = counted(result) if "heldBack" in result else {}
         if result["outcome"] == "no_match":
             self.got_nothing()
 
@@ -417,29 +421,20 @@ class Jobs:
         else:
             self._slots.settle_alone(slot)
 
-    def keep(self, job: Job, sent: float) -> KeptClaim:
-        """Renews the claim of a job, which was asked for at that time."""
-        loop, core = asyncio.get_running_loop(), self._core
-        wire, actor = (core.url, core.token, core.project), core.actor(job.agent) or {}
-        lost = partial(_tell, loop, job.interrupt)
-        stop = partial(_tell, loop, partial(self._stopped, job))
-        claim = KeptClaim(wire, actor, job.id, job.fence, self._ttl, sent, self._grace, lost, stop)
-        if (moment := now()) - sent > self._ttl / 4:
-            # It was granted at some time during a long wait: what is left of it is known when it has been renewed.
-            claim.placed(moment)
-            job.late = True
-        core.keeper.keep(claim)
-        return claim
+    def keep(self, job: Job, sent: float, lost: Callable[[str], None], stop: Callable[[str, bool], None]) -> KeptClaim:
+        """The claim of a job, which was asked for at that time; the rest as for ``KeptClaim``."""
+        actor = self._core.actor(job.agent) or {}
+        return KeptClaim(self._wire, actor, job.id, job.fence, self._ttl, sent, self._grace, lost, stop)
 
     def next_claim(self, outcome: Outcome, asked: bool) -> Mapping[str, Any]:
         """What the end of a job claims besides, so that who waits for a job gets it; empty: nothing. What is claimed
         is promised to one of those who wait, until ``free`` is called."""
-        failed = self._failures + (outcome in FAILED)
-        waiting = self.eager or sum(not taker.done() for taker in self._takers) > self.promised
-        if self._over.is_set() or self._ready or failed > _PATIENCE or not (asked or waiting):
+        if self._ended or self._ready or self._failures + (outcome in FAILED) > _PATIENCE:
+            return {}
+        if not (asked or self.eager or sum(not taker.done() for taker in self._takers) > self.promised):
             return {}
         self.promised += 1
-        return self._claim_call()
+        return self._claims
 
     def hear(self, slot: Slot, result: dict[str, Any], sent: float) -> None:
         """What the end of the job of a slot has claimed."""
@@ -450,7 +445,7 @@ class Jobs:
 
     def leave(self, slot: Slot, released: dict[str, Any]) -> bool:
         """Has the next claim of a slot release its job, if that comes soon."""
-        if self._over.is_set():
+        if self._ended:
             return False
         slot.last_word, slot.found_none = released, False
         asyncio.get_running_loop().call_later(GOES_ON_SECONDS, self._say_alone, slot, released)
@@ -470,7 +465,7 @@ class Jobs:
         if slot.granted is not None:
             granted, slot.granted = slot.granted, None
             slot.coming = self._begin(slot, *granted), self
-        if slot.rest or self._over.is_set():
+        if slot.rest or self._ended:
             self._free(slot)
         else:
             self._slots.give(slot)
@@ -484,7 +479,7 @@ class Jobs:
         self._ready.append(slot)
         self._interrupted.set()
         self.changed.set()
-        if self._over.is_set():
+        if self._ended:
             self._return(slot)
 
     def _return(self, slot: Slot) -> None:
@@ -495,10 +490,11 @@ class Jobs:
             job.interrupt(UNWANTED, "handed_back")
             self._core.background(job.leave())
 
-    def _stopped(self, job: Job, why: str, spent: bool) -> None:
+    def stopped(self, job: Job, why: str, spent: bool) -> None:
+        """A renewal has said that the agent of a job is to claim no more, or to end its work."""
         if spent:
             job.halt(why)
-        elif not self._over.is_set():
+        elif not self._ended:
             _log.warning("no more jobs: %s", why)
             self.end()
 
@@ -526,12 +522,27 @@ class Jobs:
 class _Seat:
     """The ``Seat`` of a job of a slot."""
 
-    def __init__(self, jobs: Jobs, slot: Slot, sent: float) -> None:
-        self._jobs, self._slot, self._sent = jobs, slot, sent
+    def __init__(self, jobs: Jobs, slot: Slot, sent: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._jobs, self._slot, self._sent, self._loop = jobs, slot, sent, loop
         self._promised = False
+        self._job: Job | None = None
 
     def keep(self, job: Job) -> KeptClaim:
-        return self._jobs.keep(job, self._sent)
+        self._job = job
+        return self._jobs.keep(job, self._sent, self._lost, self._stopped)
+
+    def _lost(self, why: str) -> None:
+        if (job := self._job) is not None:
+            self._tell(job.interrupt, why)
+
+    def _stopped(self, why: str, spent: bool) -> None:
+        if (job := self._job) is not None:
+            self._tell(self._jobs.stopped, job, why, spent)
+
+    def _tell(self, what: Callable[..., None], *said: object) -> None:
+        """Calls it in the loop; from a thread, when the loop may be closed."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(what, *said)
 
     def next_claim(self, outcome: Outcome, asked: bool) -> Mapping[str, Any]:
         self._settle()
@@ -552,6 +563,7 @@ class _Seat:
 
     def freed(self, job: Job) -> None:
         self._settle()
+        self._job = None  # else only the garbage collector would free it
         self._jobs.free(job, self._slot)
 
     def _settle(self) -> None:
@@ -565,9 +577,3 @@ class _Seat:
 def at_once(arguments: dict[str, Any]) -> dict[str, Any]:
     """The same claim without a wait, which is no part of what a request id is bound to."""
     return {name: value for name, value in arguments.items() if name != "waitMs"}
-
-
-def _tell(loop: asyncio.AbstractEventLoop, what: Callable[..., None], *said: object) -> None:
-    """Calls it in the loop; from a thread, when the loop may be closed."""
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(what, *said)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
-from uuid import uuid4
 
 from coordinator.client.errors import error_of
-from coordinator.client.tools import takes_request_id
+from coordinator.client.tools import new_request_id, takes_request_id
 
 PARTS = ("inputTokens", "outputTokens", "cachedTokens", "costMicroUsd", "wallMs")
 """Whole numbers; cached tokens are a part of those of the input."""
 MOST = 10**12
 _MODEL = 200
 Used = dict[str, Any]
+_NOTHING: Mapping[str, Any] = {}
 
 
 def checked(used: Mapping[str, Any]) -> Used:
@@ -34,54 +33,50 @@ def checked(used: Mapping[str, Any]) -> Used:
     return amounts if amounts.keys() - {"model"} else {}
 
 
-class Meter:
+class Meter(dict[str, Used]):
     """What was used and not told yet, by model."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, Used] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._sums)
 
     def add(self, used: Used) -> None:
         """Adds (checked) usage; what would be too much for one report is cut."""
         if used:
-            sums = self._sums.setdefault(used.get("model", ""), {})
+            sums = self.setdefault(used.get("model", ""), {})
             for name in used.keys() & set(PARTS):
                 sums[name] = min(sums.get(name, 0) + used[name], MOST)
 
     def take(self, model: str) -> Used:
         """Takes what was used of a model; '': of none that is known."""
-        used = self._sums.pop(model, {})
+        used = self.pop(model, {})
         return {**used, "model": model} if used and model else used
 
     def models(self) -> list[str]:
-        return [*self._sums]
+        return [*self]
 
 
-@dataclass
 class Told:
-    """A call that tells of usage: sent again as it was, until its answer is seen, it adds once."""
+    """A call that tells of usage: sent again as it was, until its answer is seen, it adds once.
 
-    tool: str
-    arguments: dict[str, Any]
-    given: Used
-    """What the caller says with this very call; if it is refused, it was not told."""
-    metered: Used
-    """What was used before."""
-    claim: Mapping[str, Any] = field(default_factory=dict)
-    """What is claimed with it besides."""
-    sent: dict[str, Any] = field(init=False)
+    Args:
+        given: what the caller says with this very call; if it is refused, it was not told.
+        metered: what was used before.
+        claim: what is claimed with it besides.
+    """
 
-    def __post_init__(self) -> None:
-        request = {"requestId": str(uuid4())} if takes_request_id(self.tool) else {}
+    __slots__ = ("arguments", "claim", "given", "metered", "sent", "tells", "tool")
+
+    def __init__(
+        self, tool: str, arguments: dict[str, Any], given: Used, metered: Used, claim: Mapping[str, Any] = _NOTHING
+    ) -> None:
+        self.tool, self.arguments, self.given, self.metered, self.claim = tool, arguments, given, metered, claim
         used: Used = {}
-        if self.metered or self.given:
+        if metered or given:
             both = Meter()
-            both.add(self.metered)
-            both.add(self.given)
-            used = both.take((self.given or self.metered).get("model", ""))
-        self.sent = {**request, **(_with(self.arguments, used) if used else self.arguments), **self.claim}
+            both.add(metered)
+            both.add(given)
+            used = both.take((given or metered).get("model", ""))
+            arguments = _with(arguments, used) if used else arguments
+        self.sent = {**arguments, **claim}
+        if takes_request_id(tool):
+            self.sent["requestId"] = new_request_id()
         self.tells = bool(used)
 
     def is_same(self, tool: str, arguments: Mapping[str, Any], used: Used) -> bool:

@@ -16,11 +16,12 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
-from uuid import uuid4
 
 from coordinator.client.errors import FleetError
 from coordinator.client.retries import Retryable
+from coordinator.client.tools import new_request_id
 from coordinator.client.wire import Wire
 
 _log = logging.getLogger(__name__)
@@ -34,9 +35,8 @@ _END_SECONDS = 10.0
 _CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-def now() -> float:
-    """Seconds by a clock that nobody sets, and that goes on while the machine sleeps (where the system has one)."""
-    return time.clock_gettime(_CLOCK)
+now: Callable[[], float] = partial(time.clock_gettime, _CLOCK)
+"""Seconds by a clock that nobody sets, and that goes on while the machine sleeps (where the system has one)."""
 
 
 class KeptClaim:
@@ -85,7 +85,7 @@ class KeptClaim:
     def placed(self, sent: float) -> None:
         """A request that was sent at this time has placed or renewed it."""
         self.sent = sent
-        self.due = sent + self.ttl / 3 * random.uniform(0.9, 1.0)
+        self.due = sent + self.ttl / 3 * (0.9 + 0.1 * random.random())
         self.deadline = sent + max(self.ttl * 2 / 3, self.ttl * ENDS_BY - self.grace)
 
 
@@ -233,7 +233,7 @@ class Keeper:
         if wire is None:
             wire = self._wires[claim.wire] = Wire(*claim.wire)
         renewal = {"itemId": claim.item, "fenceToken": claim.fence, "ttlSeconds": claim.ttl}
-        arguments = {"actor": claim.actor, "requestId": str(uuid4()), "claims": [renewal]}
+        arguments = {"actor": claim.actor, "requestId": new_request_id(), "claims": [renewal]}
         answer = await wire.call("items", "claim_item", arguments, seconds)
         result: dict[str, Any] = answer["claimResults"][0]
         return result

@@ -131,19 +131,15 @@ class RetryPolicy:
         self, budget: Budget, seconds: float, noted: Callable[[Retryable], None] = lambda failure: None
     ) -> None:
         self._budget = budget
+        self.succeeded = budget.call
+        """To be called when a call has succeeded at its first attempt."""
         self._seconds = seconds
         self._noted = noted
         self._backoff = wait_random_exponential(multiplier=0.05, max=2.0)
 
-    async def run(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """The result of an attempt, repeated as ``retrying`` says. One that succeeds at once costs next to nothing."""
-        try:
-            result = await attempt()
-        except Retryable as failure:
-            failures = [failure]
-        else:
-            self._budget.call()
-            return result
+    async def go_on(self, failure: Retryable, attempt: Callable[[], Awaitable[T]]) -> T:
+        """The result of an attempt, repeated as ``retrying`` says after a first one that has failed."""
+        failures = [failure]
 
         async def again() -> T:
             if failures:

@@ -16,7 +16,7 @@ class Seat(Protocol[J]):
     """Of a job ``J``."""
 
     def keep(self, job: J) -> KeptClaim:
-        """Renews the claim of the job from now on."""
+        """The claim of the job as it is to be renewed."""
 
     def next_claim(self, outcome: Outcome, asked: bool) -> Mapping[str, Any]:
         """What a call that ends the job claims the next one with; empty: nobody waits for one, or is to get one.

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from coordinator.client.errors import error_of
-from coordinator.client.http import Broken, Origin, Pool, Response, urls_of
+from coordinator.client.http import Broken, Origin, Pool, Response, Sent, urls_of
 from coordinator.client.retries import Retryable, retry_after, retryable
 
 REVISION = "2025-11-25"
@@ -24,6 +24,8 @@ _CODES = {401: "unauthenticated", 403: "permission_denied", 404: "RESOURCE_NOT_F
 _INTERNAL = -32603
 
 _encode = msgspec.json.Encoder().encode
+_NAMES: dict[str, bytes] = {}
+"""Of tools, as JSON."""
 
 
 def encoded(arguments: Any) -> bytes:
@@ -78,9 +80,9 @@ _texts = msgspec.json.Decoder(list[_Content]).decode
 class _Place:
     """One URL of a fleet: the connections to it, and how requests to it begin."""
 
-    def __init__(self, url: str, token: str, project: str) -> None:
+    def __init__(self, url: str, token: str, project: str, sent: Sent) -> None:
         base = url.rstrip("/")
-        self.pool = Pool(Origin.of(base))
+        self.pool = Pool(Origin.of(base), sent)
         self._prefix = base.split("//", 1)[1].partition("/")[2]
         self._project = project
         lines = [f"host: {self.pool.origin.authority}"]
@@ -93,14 +95,16 @@ class _Place:
         """A request for what is at a path."""
         return f"GET {self._path(path)} HTTP/1.1\r\naccept: application/json\r\n{self._lines}\r\n\r\n".encode()
 
-    def head(self, toolset: str, agent: str) -> bytes:
-        """The beginning of a call, up to the length of its body."""
-        return self._heads.get((toolset, agent)) or self._new_head(toolset, agent)
+    def call(self, toolset: str, agent: str, body: bytes) -> bytes:
+        """A call, by an agent that is named in a header if it is not empty."""
+        head = self._heads.get((toolset, agent)) or self._new_head(toolset, agent)
+        return b"%b%d\r\n\r\n%b" % (head, len(body), body)
 
     def _path(self, path: str) -> str:
         return f"/{self._prefix}/{path}" if self._prefix else f"/{path}"
 
     def _new_head(self, toolset: str, agent: str) -> bytes:
+        """The beginning of a call, up to the length of its body."""
         if not agent.isprintable() or not agent.isascii():
             raise error_of("VALIDATION_ERROR", "agent: must be printable ASCII for this tool")
         lines = f"{self._lines}\r\nfleet-agent: {agent}" if agent else self._lines
@@ -128,7 +132,8 @@ class Wire:
             raise ValueError("the token has characters that no token has")
         self._project = quote(project, safe="")
         self.urls = urls_of(url)
-        self._places = [_Place(url, token, self._project) for url in self.urls]
+        self.sent = Sent()
+        self._places = [_Place(url, token, self._project, self.sent) for url in self.urls]
         self._at = 0
         """Which place requests go to."""
 
@@ -145,13 +150,11 @@ class Wire:
             FleetError: it was refused.
         """
         params = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%b,"arguments":%b}}'
-        body = params % (encoded(tool), encoded(arguments))
-        response = await self._request(
-            lambda place: b"%b%d\r\n\r\n%b" % (place.head(toolset, agent), len(body), body), seconds
-        )
+        body = params % (_NAMES.get(tool) or _NAMES.setdefault(tool, encoded(tool)), encoded(arguments))
+        response = await self._request(lambda place: place.call(toolset, agent, body), seconds)
         if response.status != 200:
             raise _refusal(response)
-        return content(_message(response))
+        return content(response.body if response.body.startswith(b"{") else _last_message(response.body))
 
     async def get(self, path: str, seconds: float) -> Any:
         """The JSON at a path of the project, such as ``feed``. Raises as ``call``."""
@@ -167,10 +170,6 @@ class Wire:
     def project(self) -> str:
         """The project, as it is written in a URL."""
         return self._project
-
-    @property
-    def requests(self) -> int:
-        return sum(place.pool.requests for place in self._places)
 
     @property
     def at(self) -> str:
@@ -208,11 +207,8 @@ class Wire:
             self._at = (at + 1) % len(self._places)
 
 
-def _message(response: Response) -> bytes:
-    """The JSON-RPC message of an answer, which a call that waited gives as a stream of events."""
-    body = response.body
-    if body.startswith(b"{"):
-        return body
+def _last_message(body: bytes) -> bytes:
+    """The JSON-RPC message of an answer that is a stream of events, as that of a call that waited."""
     events = body.replace(b"\r\n", b"\n").split(b"\n\n")
     lines = [line[5:].strip() for event in events for line in event.split(b"\n") if line.startswith(b"data:")]
     return next((line for line in reversed(lines) if line), b"")

@@ -133,6 +133,24 @@ async def test_a_connection_is_kept_and_a_cancelled_call_ends_its_own(scripted: 
     assert scripted.connections == 2
 
 
+@pytest.mark.parametrize("pieces", [1, 2, 7])
+async def test_an_answer_that_nobody_has_asked_for_ends_its_connection(scripted: Scripted, pieces: int) -> None:
+    async def twice(writer: asyncio.StreamWriter) -> None:
+        body = '{"jsonrpc":"2.0","id":1,"result":{"structuredContent":{"n":1},"content":[]}}'
+        text = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nX-Some: thing\r\n\r\n{body}".encode() * 2
+        size = -(-len(text) // pieces)
+        for at in range(0, len(text), size):
+            writer.write(text[at : at + size])
+            await writer.drain()
+
+    scripted.steps = [twice, answer({"n": 2}), answer({"n": 3})]
+    async with Fleet(scripted.url) as opened:
+        assert await opened.call("query_items") == {"n": 1}
+        assert await opened.call("query_items") == {"n": 2}
+        assert await opened.call("query_items") == {"n": 3}
+    assert scripted.connections == 2
+
+
 async def test_nobody_there_is_an_error_that_says_where() -> None:
     async with Fleet("http://127.0.0.1:1", patience=0.2) as opened:
         with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1"):

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from coordinator.client import Fleet, SyncFleet
-from coordinator.client.held_back import described
+from coordinator.client.held_back import described, left
 from coordinator.toolsets.items.contract.claims import HeldBack
 from tests.client.backlog import add, chain
 from tests.support.fleets import RunningFleet
@@ -74,3 +74,20 @@ def test_programs_without_a_loop_are_told_too(running: RunningFleet, named: str)
         assert list(jobs) == []
         assert jobs.held_back == {"notBefore": 2, "openChildren": 1}
         assert tree.held_back() == {"notBefore": 1}
+
+
+@pytest.mark.parametrize(
+    ("failed", "most", "back_off", "said"),
+    [
+        (0, 5, "", "given back"),
+        (0, 0, "", "given back"),
+        (1, 5, "", "failed, 4 attempts left"),
+        (4, 5, "", "failed, 1 attempt left"),
+        (5, 5, "", "failed, no attempts left"),
+        (6, 5, "", "failed, no attempts left"),  # the limit was lowered
+        (3, 0, "", "failed"),
+        (1, 5, "2026-01-01T00:00:00Z", "in back-off until 2026-01-01T00:00:00Z"),
+    ],
+)
+def test_how_an_item_was_left(failed: int, most: int, back_off: str, said: str) -> None:
+    assert left(failed, most, back_off) == said

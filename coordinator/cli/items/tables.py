@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.client.standing import left
+from coordinator.client.held_back import left
 from coordinator.toolsets.items import COLUMNS, FACTS, Field, Kind
 from coordinator.units import demands_text, money
 from coordinator.wording import printable

@@ -9,7 +9,7 @@ import htpy
 from htpy import Node, div, span
 from markupsafe import Markup
 
-from coordinator.client.standing import left as left_by_agent
+from coordinator.client.held_back import left as left_by_agent
 from coordinator.console.acts.buttons import choice, menu_opener
 from coordinator.console.parts import agent_link, ago, chip, item_link, left, number, plain, role
 from coordinator.console.uses import of_card
