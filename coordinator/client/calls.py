@@ -95,6 +95,7 @@ class Calls:
         self._shared = _SHARED.setdefault(self.url, Budget(time.monotonic, RETRIES_PER_SECOND, RETRIES_PER_CALL))
         self._looking = RetryPolicy(self._shared, min(patience, LOOKING_SECONDS), self._failed)
         self._wire = Wire(self.url, self.token, self.project)
+        self.sent = self._wire.sent
 
     def _failed(self, failure: Retryable) -> None:
         if failure.reason == "unreachable" and not self._told:
@@ -199,11 +200,6 @@ class Calls:
     def at(self) -> str:
         """The one of several URLs that calls go to now."""
         return self._wire.at
-
-    @property
-    def requests(self) -> int:
-        """How many were sent, by all that use it."""
-        return self._wire.sent.requests
 
     @property
     def forked(self) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import cached_property
 from typing import Any, TypeVar
 
-from coordinator.client.alarms import Alarms
 from coordinator.client.calls import Calls
 from coordinator.client.renewals import Keeper
 
@@ -22,15 +22,11 @@ class Core(Calls):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.alarms = Alarms()
-        self._keeper: Keeper | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    @property
+    @cached_property
     def keeper(self) -> Keeper:
-        if self._keeper is None:
-            self._keeper = Keeper.hired()
-        return self._keeper
+        return Keeper.hired()
 
     def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Runs it until the block of the fleet is left at the latest."""
@@ -63,9 +59,8 @@ class Core(Calls):
             for task in (leaving, *self._tasks):
                 task.cancel()
             await asyncio.gather(leaving, *self._tasks, return_exceptions=True)
-            if self._keeper is not None:
-                await self._keeper.leave()
-            self.alarms.close()
+            if "keeper" in vars(self):  # it was needed
+                await self.keeper.leave()
             self._wire.close()
             # The transports close in the next turn of the loop.
             await asyncio.sleep(0)

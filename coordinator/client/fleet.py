@@ -14,8 +14,9 @@ from coordinator.client.calls import ANSWER_SECONDS, PATIENCE_SECONDS, Observer
 from coordinator.client.core import Core
 from coordinator.client.flows import Run
 from coordinator.client.job import Job
-from coordinator.client.jobs import Jobs, Slots
+from coordinator.client.jobs import Jobs
 from coordinator.client.plans.plan import Plan
+from coordinator.client.slots import Slots
 from coordinator.client.stopping import stopping
 from coordinator.client.trees import Tree, planted
 

@@ -101,7 +101,7 @@ class Job:
         self.needs: list[dict[str, Any]] = []
         self._core, self._seat, self._granted, self._raises = core, seat, granted, raises
         self._meter = Meter()
-        self._telling = asyncio.Lock()
+        self._telling = seat.telling
         self._told_at = moment = now()
         self._claim = claim = seat.keep(self)
         if moment - claim.sent > claim.ttl / 4:
@@ -298,7 +298,6 @@ class Job:
     def enter(self, task: asyncio.Task[Any] | None = None) -> None:
         """Work on it begins, in this task; None: in a thread, which has to look at ``lost`` by itself."""
         self.entered = True
-        self._core.alarms.drop(self)
         self._task = task
         if task is not None:
             self._cancels = task.cancelling()
@@ -552,7 +551,7 @@ class Job:
 
     async def _send(self, call: Told) -> dict[str, Any]:
         if call is not self._unseen:
-            self._unseen_since = now(), self._core.requests
+            self._unseen_since = now(), self._core.sent.requests
         self._unseen = call if call.tells or "releases" in call.arguments else None
         try:
             answer = await self._core.call(call.tool, call.sent, agent=self.agent)
@@ -589,7 +588,5 @@ class Job:
             _log.warning("some usage of '%s' (%s) could not be reported", self.title, self.id)
         if self._reporting is not None and self._reporting is not asyncio.current_task():
             self._reporting.cancel()
-        if not self.entered:
-            self._core.alarms.drop(self)
         self._core.keeper.forget(self._claim)
         self._seat.freed(self)

@@ -1,4 +1,4 @@
-"""The jobs of a worker: which slots it has, and the loop that claims an item whenever one is free."""
+"""The jobs of a worker: the loop that claims an item whenever a slot is free."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
 from typing import Any, Self, TypeVar
 
 from coordinator.backoff import Backoff
@@ -16,9 +15,10 @@ from coordinator.client.calls import WAIT_MS, away_seconds
 from coordinator.client.core import Core
 from coordinator.client.errors import FleetError, Unavailable
 from coordinator.client.held_back import counted, described
-from coordinator.client.job import RELEASE_SECONDS, UNANSWERED, UNTOUCHED, Job
+from coordinator.client.job import Job
 from coordinator.client.renewals import KeptClaim, now
 from coordinator.client.seats import Outcome
+from coordinator.client.slots import Slot, Slots, at_once
 from coordinator.client.tools import new_request_id
 
 T = TypeVar("T")
@@ -36,136 +36,6 @@ SPENT_SECONDS = 300.0
 """The longest pause of an agent whose budget is spent: it may be raised."""
 
 _log = logging.getLogger(__name__)
-
-
-class Slot:
-    """One of the agents of a fleet. It does one job at a time, because an agent holds one claim."""
-
-    def __init__(self, agent: str) -> None:
-        self.agent = agent
-        self.last_word: dict[str, Any] | None = None
-        """The release of its last job, which the next claim makes."""
-        self.granted: tuple[dict[str, Any], float] | None = None
-        """A claim that has come with the end of its last job, and when it was asked for."""
-        self.coming: tuple[Job, Jobs] | None = None
-        """The job that this has become, until the loop that it is for takes it."""
-        self.found_none = False
-        """Whether the end of its last job has claimed in vain."""
-        self.unseen: tuple[dict[str, Any], float, int] | None = None
-        """Arguments of a claim whose answer was not seen, when it was made, and how many requests were sent before."""
-        self.rest = 0.0
-        """Seconds until it is to claim again, because a budget is spent."""
-        self.why = ""
-        """The budget that kept it from claiming last; empty: none did."""
-
-
-class Slots:
-    """The slots of a fleet, one for each of ``agents``, shared by all of its loops, and the jobs that they do."""
-
-    def __init__(self, core: Core, agents: Sequence[str]) -> None:
-        self._core = core
-        self.all = [Slot(agent) for agent in agents]
-        self._free = deque(self.all)
-        self._waiting: deque[asyncio.Future[Slot | None]] = deque()
-        self.loops: set[Jobs] = set()
-        """Those that have not ended."""
-        self.running: set[Job] = set()
-        self._quiet = asyncio.Event()
-        self.stopped = False
-
-    def add(self, agent: str) -> None:
-        self.all.append(Slot(agent))
-        self.give(self.all[-1])
-
-    def stop(self) -> None:
-        self.stopped = True
-        for jobs in tuple(self.loops):
-            jobs.end()
-
-    def ended(self, job: Job) -> None:
-        self.running.discard(job)
-        if self.stopped and not self.running:
-            self._quiet.set()
-
-    async def leave(self) -> None:
-        """Gives back what is held: jobs whose work goes on, and the claims on finished items."""
-        self.stop()
-        for job in tuple(self.running):
-            job.interrupt("the fleet was left", "handed_back")
-            if not job.entered:
-                self._core.background(job.leave())
-        while self.running:
-            self._quiet.clear()
-            await self._quiet.wait()
-        await self._core.settled()
-        await asyncio.gather(*map(self.settle, self.all))
-
-    async def settle(self, slot: Slot) -> None:
-        """Gives back and says what the next claim of a slot would see to."""
-        await self._recall(slot)
-        if slot.last_word is not None:
-            released, slot.last_word = slot.last_word, None
-            try:
-                await self._core.call("claim_item", {"releases": [released]}, agent=slot.agent)
-            except FleetError as error:
-                _log.warning("'%s' could not be released: %s", released["itemId"], error)
-
-    async def _recall(self, slot: Slot) -> None:
-        """Gives back what a claim whose answer was not seen has got, if it has."""
-        if slot.unseen is None or slot.unseen[2] == self._core.requests:  # the claim has reached nobody
-            slot.unseen = None
-            return
-        try:
-            async with asyncio.timeout(RELEASE_SECONDS):
-                # The same request id brings the recorded answer, without waiting, or takes the call's place away.
-                answer = await self._core.call("claim_item", at_once(slot.unseen[0]), agent=slot.agent)
-                if "releases" in slot.unseen[0]:
-                    slot.last_word = None
-                result = answer["claimResults"][0]
-                if result["outcome"] == "success":
-                    released = {"itemId": result["itemId"], "fenceToken": result["fenceToken"], "reason": UNTOUCHED}
-                    await self._core.call("claim_item", {"releases": [released]}, agent=slot.agent)
-        except (FleetError, TimeoutError) as error:
-            _log.warning("a claim of %s may be held until its time is over: %s", slot.agent, f"{error}" or UNANSWERED)
-        finally:
-            slot.unseen = None
-
-    async def take(self, takers: set[asyncio.Future[Slot | None]]) -> Slot | None:
-        """The next that is free. Who waits for it is among ``takers`` meanwhile, and may be sent away with None."""
-        if self._free:
-            return self._free.popleft()
-        waiter: asyncio.Future[Slot | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
-        takers.add(waiter)
-        try:
-            return await waiter
-        except asyncio.CancelledError:
-            if not waiter.cancelled() and (slot := waiter.result()) is not None:
-                self.give(slot)
-            raise
-        finally:
-            takers.discard(waiter)
-
-    def is_free(self, slot: Slot) -> bool:
-        return slot in self._free
-
-    def settle_alone(self, slot: Slot) -> None:
-        """Settles a slot that no loop has, and frees it then: its next claim must not overtake that."""
-        if self.is_free(slot):
-            self._free.remove(slot)
-        self._core.background(self.settle(slot)).add_done_callback(lambda _: self.give(slot))
-
-    def give(self, slot: Slot) -> None:
-        """Frees a slot; one that has a job already goes to the loop that this is for."""
-        if slot.coming is not None:
-            slot.coming[1].offer(slot)
-            return
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(slot)
-                return
-        self._free.append(slot)
 
 
 class Jobs:
@@ -319,9 +189,7 @@ class Jobs:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         job = Job(self._core, granted, _Seat(self, slot, sent, self._loop), self._raises)
-        self._slots.running.add(job)
-        soon = min(UNENTERED_SECONDS, self._ttl / 3)
-        self._core.alarms.set(job, soon, partial(self._look_whether_begun, job, slot))
+        self._slots.begun(job, self, slot, min(UNENTERED_SECONDS, self._ttl / 3))
         return job
 
     async def _whole(self, job: Job) -> Job | None:
@@ -367,7 +235,7 @@ class Jobs:
         self, slot: Slot, arguments: dict[str, Any], sent: float, before: int | None = None
     ) -> dict[str, Any]:
         """The result of a claim."""
-        slot.unseen = arguments, sent, self._core.requests if before is None else before
+        slot.unseen = arguments, sent, self._core.sent.requests if before is None else before
         answer = await self._core.look(arguments, slot.agent)
         self._away = 0
         if "releases" in arguments:
@@ -438,8 +306,9 @@ class Jobs:
 
     def hear(self, slot: Slot, result: dict[str, Any], sent: float) -> None:
         """What the end of the job of a slot has claimed."""
-        self._away = 0
-        self._note(result)
+        self._away, self.held_back = 0, {}
+        if result["outcome"] != "success":
+            self._note(result)
         slot.granted = self._outcome(slot, result, sent)
         slot.found_none = result["outcome"] == "no_match"
 
@@ -498,10 +367,11 @@ class Jobs:
             _log.warning("no more jobs: %s", why)
             self.end()
 
-    def _look_whether_begun(self, job: Job, slot: Slot) -> None:
+    def give_back_unbegun(self, job: Job, slot: Slot) -> None:
+        """Nobody has begun to work on a job for long."""
         if slot in self._ready and slot.coming is not None and slot.coming[0] is job:
             self._return(slot)
-        elif job.outcome is None and not job.entered:
+        elif job.outcome is None:
             _log.warning("the work on '%s' (%s) was not begun: use `async with job`; it is released", job.title, job.id)
             job.interrupt("the work was not begun", "handed_back")
             self._core.background(job.leave())
@@ -526,6 +396,7 @@ class _Seat:
         self._jobs, self._slot, self._sent, self._loop = jobs, slot, sent, loop
         self._promised = False
         self._job: Job | None = None
+        self.telling = slot.telling
 
     def keep(self, job: Job) -> KeptClaim:
         self._job = job
@@ -572,8 +443,3 @@ class _Seat:
             self._jobs.promised -= 1
             self._jobs.changed.set()
             self._promised = False
-
-
-def at_once(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The same claim without a wait, which is no part of what a request id is bound to."""
-    return {name: value for name, value in arguments.items() if name != "waitMs"}

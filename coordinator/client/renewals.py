@@ -19,6 +19,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
+import msgspec
+
 from coordinator.client.errors import FleetError
 from coordinator.client.retries import Retryable
 from coordinator.client.tools import new_request_id
@@ -39,48 +41,29 @@ now: Callable[[], float] = partial(time.clock_gettime, _CLOCK)
 """Seconds by a clock that nobody sets, and that goes on while the machine sleeps (where the system has one)."""
 
 
-class KeptClaim:
-    """A claim that is kept.
+class KeptClaim(msgspec.Struct, eq=False):
+    """A claim that is kept."""
 
-    Args:
-        wire: makes a ``Wire`` for the thread; equal ones share connections.
-        sent: when the request that got it was sent, as ``now()``.
-        grace: seconds that the work needs to end when it is told to.
-        lost: called in the thread, once, with a reason, when the claim is lost.
-        stop: called in the thread, with a reason and whether a budget is spent, when the agent is to claim no more.
-    """
+    wire: tuple[str, str, str]
+    """Makes a ``Wire`` for the thread; equal ones share connections."""
+    actor: dict[str, str]
+    item: str
+    fence: int
+    ttl: int
+    sent: float
+    """When the request that got it, or has renewed it, was sent, as ``now()``."""
+    grace: float
+    """Seconds that the work needs to end when it is told to."""
+    lost: Callable[[str], None]
+    """Called in the thread, once, with a reason, when the claim is lost."""
+    stop: Callable[[str, bool], None]
+    """Called in the thread, with a reason and whether a budget is spent, when the agent is to claim no more."""
+    renewing: bool = False
+    due: float = 0.0
+    deadline: float = 0.0
 
-    __slots__ = (
-        "actor",
-        "deadline",
-        "due",
-        "fence",
-        "grace",
-        "item",
-        "lost",
-        "renewing",
-        "sent",
-        "stop",
-        "ttl",
-        "wire",
-    )
-
-    def __init__(
-        self,
-        wire: tuple[str, str, str],
-        actor: dict[str, str],
-        item: str,
-        fence: int,
-        ttl: int,
-        sent: float,
-        grace: float,
-        lost: Callable[[str], None],
-        stop: Callable[[str, bool], None],
-    ) -> None:
-        self.wire, self.actor, self.item, self.fence, self.ttl = wire, actor, item, fence, ttl
-        self.grace, self.lost, self.stop = grace, lost, stop
-        self.renewing = False
-        self.placed(sent)
+    def __post_init__(self) -> None:
+        self.placed(self.sent)
 
     def placed(self, sent: float) -> None:
         """A request that was sent at this time has placed or renewed it."""
@@ -97,8 +80,10 @@ class Keeper:
 
     def __init__(self) -> None:
         self._users = 0
-        self._lock = threading.Lock()
         self._claims: set[KeptClaim] = set()
+        """Other threads add and discard, which is one step; whoever goes through them needs a copy."""
+        self.forget = self._claims.discard
+        """Renews a claim no more; an answer that is under way is ignored."""
         self._wires: dict[tuple[str, str, str], Wire] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.looks_at = 0.0
@@ -139,8 +124,7 @@ class Keeper:
     def keep(self, claim: KeptClaim) -> None:
         """Renews this claim from now on. Cheap: the thread is woken only if it would look too late, which it would not
         for a claim that follows another one with the same time."""
-        with self._lock:
-            self._claims.add(claim)
+        self._claims.add(claim)
         if claim.due + claim.ttl / 30 < self.looks_at:
             self.wake()
 
@@ -148,11 +132,6 @@ class Keeper:
         """Renews it at once, for what the answer may say."""
         claim.due = now()
         self.wake()
-
-    def forget(self, claim: KeptClaim) -> None:
-        """Renews it no more; an answer that is under way is ignored."""
-        with self._lock:
-            self._claims.discard(claim)
 
     def wake(self) -> None:
         """The thread looks at the claims at once."""
@@ -169,8 +148,7 @@ class Keeper:
             self._wake.clear()
             moment = now()
             self.looks_at = moment + 3600.0
-            with self._lock:
-                claims = sorted((claim for claim in self._claims if not claim.renewing), key=_deadline)
+            claims = sorted((claim for claim in self._claims.copy() if not claim.renewing), key=_deadline)
             for claim in claims:
                 if claim.deadline <= moment:
                     self._lose(claim, "it could not be renewed in time")
@@ -239,11 +217,9 @@ class Keeper:
         return result
 
     def _lose(self, claim: KeptClaim, why: str) -> None:
-        with self._lock:
-            if claim not in self._claims:
-                return
+        if claim in self._claims:
             self._claims.discard(claim)
-        claim.lost(why)
+            claim.lost(why)
 
 
 os.register_at_fork(after_in_child=Keeper.forget_parent)

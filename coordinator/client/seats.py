@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -14,6 +15,9 @@ Outcome = Literal["done", "failed", "gave_up", "hopeless", "handed_back", "block
 
 class Seat(Protocol[J]):
     """Of a job ``J``."""
+
+    telling: asyncio.Lock
+    """For calls about the job and those before it, one at a time."""
 
     def keep(self, job: J) -> KeptClaim:
         """The claim of the job as it is to be renewed."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -14,6 +14,7 @@ from coordinator.client.errors import error_of
 from coordinator.client.http import Broken, Origin, Pool, Response, Sent, urls_of
 from coordinator.client.retries import Retryable, retry_after, retryable
 
+T = TypeVar("T")
 REVISION = "2025-11-25"
 _BUSY = (429, 502, 503, 504)
 _AWAY = (502, 503, 504)
@@ -65,7 +66,17 @@ class _Content(msgspec.Struct):
 class _Result(msgspec.Struct):
     structured: dict[str, Any] | None = msgspec.field(name="structuredContent", default=None)
     failed: bool = msgspec.field(name="isError", default=False)
-    content: msgspec.Raw = msgspec.Raw(b"[]")
+    # Not the content: it has the same as text, and takes as long to read as all the rest.
+
+
+class _Texts(msgspec.Struct):
+    content: list[_Content] = []
+
+
+class _Said(msgspec.Struct):
+    """What an answer says to people."""
+
+    result: _Texts
 
 
 class _Answer(msgspec.Struct):
@@ -74,7 +85,7 @@ class _Answer(msgspec.Struct):
 
 
 _answer = msgspec.json.Decoder(_Answer).decode
-_texts = msgspec.json.Decoder(list[_Content]).decode
+_said = msgspec.json.Decoder(_Said).decode
 
 
 class _Place:
@@ -137,7 +148,9 @@ class Wire:
         self._at = 0
         """Which place requests go to."""
 
-    async def call(self, toolset: str, tool: str, arguments: Any, seconds: float, agent: str = "") -> dict[str, Any]:
+    def call(
+        self, toolset: str, tool: str, arguments: Any, seconds: float, agent: str = ""
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
         """The structured answer of a tool.
 
         Args:
@@ -151,20 +164,11 @@ class Wire:
         """
         params = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%b,"arguments":%b}}'
         body = params % (_NAMES.get(tool) or _NAMES.setdefault(tool, encoded(tool)), encoded(arguments))
-        response = await self._request(lambda place: place.call(toolset, agent, body), seconds)
-        if response.status != 200:
-            raise _refusal(response)
-        return content(response.body if response.body.startswith(b"{") else _last_message(response.body))
+        return self._request(_content_of, seconds, toolset, agent, body)
 
-    async def get(self, path: str, seconds: float) -> Any:
+    def get(self, path: str, seconds: float) -> Coroutine[Any, Any, Any]:
         """The JSON at a path of the project, such as ``feed``. Raises as ``call``."""
-        response = await self._request(lambda place: place.get(path), seconds)
-        if response.status != 200:
-            raise _refusal(response)
-        try:
-            return msgspec.json.decode(response.body)
-        except msgspec.DecodeError:
-            raise error_of("INTERNAL_ERROR", "the answer is not JSON: is this the URL of a fleet?") from None
+        return self._request(_json_of, seconds, path)
 
     @property
     def project(self) -> str:
@@ -179,13 +183,18 @@ class Wire:
         for place in self._places:
             place.pool.close()
 
-    async def _request(self, message: Callable[[_Place], bytes], seconds: float) -> Response:
-        first, unreached = self._at, list[str]()
+    async def _request(
+        self, read: Callable[[bytes], T], seconds: float, what: str, agent: str = "", body: bytes | None = None
+    ) -> T:
+        """What is read of the answer to a call of a toolset with this body, or without one of what is at a path."""
+        first = self._at
+        unreached: list[str] = []
         for number in range(first, first + len(self._places)):
             at = number % len(self._places)
             place = self._places[at]
             try:
-                response = await place.pool.request(message(place), seconds)
+                message = place.get(what) if body is None else place.call(what, agent, body)
+                response = await place.pool.request(message, seconds)
             except Broken as broken:
                 self._leave(at)
                 if not broken.connected:  # nothing was sent, so the next one can be asked at once
@@ -196,15 +205,28 @@ class Wire:
             except TimeoutError:
                 self._leave(at)
                 raise Retryable("timeout", why=f"no answer for {seconds:.0f} s") from None
+            if response.status == 200:
+                return read(response.body)
             if response.status in _AWAY:
                 self._leave(at)
-            return response
+            raise _refusal(response)
         raise Retryable("unreachable", free=True, why="; ".join(unreached), refused=True)
 
     def _leave(self, at: int) -> None:
         """Sends the next requests elsewhere, unless another one has seen to that."""
         if self._at == at:
             self._at = (at + 1) % len(self._places)
+
+
+def _json_of(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        raise error_of("INTERNAL_ERROR", "the answer is not JSON: is this the URL of a fleet?") from None
+
+
+def _content_of(body: bytes) -> dict[str, Any]:
+    return content(body if body.startswith(b"{") else _last_message(body))
 
 
 def _last_message(body: bytes) -> bytes:
@@ -235,7 +257,7 @@ def content(message: bytes) -> dict[str, Any]:
         raise failure
     problem = (content or {}).get("error")
     if not isinstance(problem, dict):
-        text = " ".join(part.text for part in _texts(result.content)) or "it failed without saying why"
+        text = " ".join(part.text for part in _said(message).result.content) or "it failed without saying why"
         raise error_of("VALIDATION_ERROR", text, content)
     raise error_of(str(problem.get("code")), str(problem.get("message")), content)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.client.alarms import Alarms
+from coordinator.client.http import Alarms
 
 pytestmark = pytest.mark.anyio
 

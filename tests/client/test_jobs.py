@@ -11,6 +11,7 @@ import pytest
 
 from coordinator.client import ClaimLost, Fleet, Invalid, Job, Refused, SyncFleet, Unavailable, jobs
 from coordinator.client.core import Core
+from coordinator.client.slots import Slots
 from tests.client.backlog import add, chain, context, held, notes, seen
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until, wait_until_sync
@@ -283,7 +284,7 @@ async def test_what_is_no_json_is_refused(fleet: Fleet) -> None:
 
 
 async def test_a_slot_that_is_freed_before_it_is_waited_for_is_not_missed() -> None:
-    slots = jobs.Slots(Core(None, None, None, "a", None, "subagent", None, 0.0), ["a"])
+    slots = Slots(Core(None, None, None, "a", None, "subagent", None, 0.0), ["a"])
     slot = await slots.take(set())
     assert slot is not None
     taking = asyncio.create_task(slots.take(set()))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli import run as fleet_main
-from coordinator.client import Fleet, Observer, SyncFleet, Unavailable, jobs
+from coordinator.client import Fleet, Observer, SyncFleet, Unavailable, slots
 from coordinator.client.http import urls_of
 from tests.client.backlog import seen
 from tests.client.scripted import Scripted, Step, answer, part, raw, refusal, silence
@@ -99,7 +99,7 @@ def test_the_urls_of_one_fleet_name_one_project(monkeypatch: pytest.MonkeyPatch)
 async def test_a_claim_that_reached_nobody_is_not_called_held(
     scripted: Scripted, answers: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(jobs, "RELEASE_SECONDS", 0.05)
+    monkeypatch.setattr(slots, "RELEASE_SECONDS", 0.05)
     scripted.steps = [silence]
     reached = Noted()
     async with Fleet(scripted.url if answers else NOBODY, agent="me", observer=reached) as opened:
