@@ -38,7 +38,8 @@ TIMEOUT_MS = 120_000
 PATIENT = Settings(request_deadline_ms=TIMEOUT_MS)
 """No call stops in the middle, however busy the machine is."""
 CONNECTIONS, CALLS = 4, 4
-_FIRST_MS, _STRIDE = 1_790_000_000_000, 0x9E3779B97F4A7C15F39D
+_STRIDE, _APART = 0x9E3779B97F4A7C15F39CC0605CEDC835, 2**128 // FAMILY
+"""Of ids, as numbers: between one and the next, and between the places of a family."""
 _VERBS = ("design", "build", "review", "migrate", "measure", "document", "simplify", "extend", "repair", "deploy")
 _NOUNS = ("login", "search", "billing", "export", "scheduler", "cache", "gateway", "importer", "report", "dashboard")
 _WORDS = ("the", "a", "new", "old", "each", "agent", "item", "must", "when", "then", "slow", "fast", "again", "why")
@@ -71,9 +72,10 @@ class Loaded(NamedTuple):
 def item_id(number: int) -> str:
     """The id of the item of this number, in the internal form, computed so that no list is needed.
 
-    As those of the product they rise: as if an item had been made each second. Ten digits tell them apart.
+    As those of the product they rise within a call, here of a family, and are spread evenly otherwise, so that each
+    index of prefixes has as many. Ten digits tell a million apart.
     """
-    return f"{_FIRST_MS + 1000 * number:012x}{(number + 1) * _STRIDE % 2**80:020x}"
+    return f"{number % FAMILY * _APART + (number + 1) * _STRIDE % _APART:032x}"
 
 
 def parent_of(number: int) -> int:
