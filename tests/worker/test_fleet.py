@@ -106,6 +106,7 @@ async def test_a_graph_is_worked_off_although_front_ends_are_killed(fleet: Runni
         return False
 
     await wait_until(over, 120, what="all items to be done")
+    await wait_until(lambda: len(done) >= len(items), 120, what="the end of each item to be answered")
     stop.set()
     await asyncio.gather(*agents)
     with Http(fleet.port) as http:
