@@ -371,7 +371,7 @@ class Jobs:
         """Nobody has begun to work on a job for long."""
         if slot in self._ready and slot.coming is not None and slot.coming[0] is job:
             self._return(slot)
-        elif job.outcome is None:
+        elif job.outcome is None and not job.lost:  # else it is being given back
             _log.warning("the work on '%s' (%s) was not begun: use `async with job`; it is released", job.title, job.id)
             job.interrupt("the work was not begun", "handed_back")
             self._core.background(job.leave())
