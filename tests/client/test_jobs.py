@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.client import ClaimLost, Fleet, Invalid, Job, Refused, SyncFleet, Unavailable, jobs
 from coordinator.client.core import Core
-from coordinator.client.slots import Slots
+from coordinator.client.slots import Slot, Slots
 from tests.client.backlog import add, chain, context, held, notes, seen
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until, wait_until_sync
@@ -281,6 +281,17 @@ async def test_what_is_no_json_is_refused(fleet: Fleet) -> None:
             with pytest.raises(Invalid, match="cannot be written as JSON"):
                 await job.done(wrong)
         await job.done(None)
+
+
+async def test_a_job_that_nobody_begins_is_given_back_once(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+    await add(fleet, "one")
+    loop = fleet.jobs(wait=False)
+    job = await anext(loop)
+    for _ in range(2):  # as the timer looks again meanwhile
+        loop.give_back_unbegun(job, Slot(job.agent))
+    await wait_until(lambda: job.outcome is not None, what="the job to be given back")
+    assert job.outcome == "handed_back"
+    assert sum("was not begun" in message for message in caplog.messages) == 1
 
 
 async def test_a_slot_that_is_freed_before_it_is_waited_for_is_not_missed() -> None:
