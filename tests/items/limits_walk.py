@@ -116,7 +116,7 @@ class Walk:
         if self.noticed:
             expected = self.model.taken()
             kept = await held(self.clients[0])
-            assert kept == held_by(map(stored, expected)), kind
+            assert kept == held_by(map(stored, expected)), (kind, expected)
             for limited, most in CAPACITY.items():
                 exclusive, _, beneath, _ = map(int, kept.get(limited, "0.0.0.0").split("."))
                 assert exclusive + beneath <= most
@@ -188,8 +188,8 @@ class Walk:
         selector = {"parentId": group} if group else {}
         releases = self.say(agent)
         answer = await self.twice(agent, claims=[{"selector": selector, "usage": usage}], releases=releases)
-        self.noticed = True
         found = answer["claimResults"][0]
+        self.noticed = self.noticed or found["outcome"] in ("success", "no_match")  # else nothing was searched for
         outcome, name, held_back = self.model.take(agent, group)
         self.check_said(agent, answer)
         assert (found["outcome"], found.get("itemId", "") if name else "") == (outcome, name)

@@ -64,7 +64,7 @@ async def test_any_sequence_follows_the_model(clients: list[Client], elsewhere: 
         if number % 100 == 99:
             await walk.notice()
             await walk.compare(walk.clients[0])
-    assert len(walk.seen) > 3, "too little happens"
+    assert len(walk.seen) > 2, "too little happens"
     await walk.notice()
     await restored(walk, elsewhere)
     for _ in range(STEPS // 5):

@@ -75,6 +75,10 @@ class Guard:
     def _start(self) -> None:
         reading, self._pipe = os.pipe()
         os.set_blocking(self._pipe, False)
+        # Signals that may be sent to all processes of a service. The guard ends after them, so it has them blocked from
+        # its first instruction on.
+        blocked = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_PROGRAM)],
@@ -89,6 +93,7 @@ class Guard:
             os.close(self._pipe)
             raise
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(reading)
 
     def _forget_all(self) -> None:

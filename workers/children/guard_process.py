@@ -1,5 +1,7 @@
 """The guard of a process: ``python -I -S guard_process.py``. It ends process groups when the process has ended.
 
+It is started with signals such as SIGTERM blocked.
+
 Each line on stdin says that a group is to be guarded (``+1234``), or no longer (``-1234``). At the end of stdin the
 groups that are left end: they get a moment in which to end by themselves, then SIGTERM, then SIGKILL. It imports
 little, because one runs beside each worker.
@@ -14,8 +16,6 @@ OWN_SECONDS = 0.4
 TERM_SECONDS = 0.8
 """How long it may take after SIGTERM."""
 _LOOK_SECONDS = 0.02
-_IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-"""Signals that may be sent to all processes of a service; the guard ends after them."""
 
 
 def started(pid: int) -> bytes:
@@ -53,8 +53,6 @@ def end(groups: dict[int, bytes]) -> None:
 
 
 def main() -> None:
-    for number in _IGNORED:
-        signal.signal(number, signal.SIG_IGN)
     groups: dict[int, bytes] = {}
     rest = b""
     while data := os.read(0, 65_536):
