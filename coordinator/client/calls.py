@@ -104,7 +104,7 @@ class Calls:
         if self._observer is not None:
             self._observer.retried(failure)
 
-    def call(
+    async def call(
         self,
         tool: str,
         arguments: Mapping[str, Any] | None = None,
@@ -112,12 +112,35 @@ class Calls:
         toolset: str | None = None,
         agent: str | None = None,
         seconds: float = ANSWER_SECONDS,
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
-        return self._call(tool, arguments or {}, toolset, agent, seconds, self._retries)
+        looks: bool = False,
+    ) -> dict[str, Any]:
+        """The answer of a tool.
+
+        Args:
+            looks: whether it looks for work: such calls share what they may repeat.
+        """
+        self.check_process()
+        chosen = toolset_of(tool) if toolset is None else toolset
+        given = signed(tool, arguments or {}, self.actor(agent))
+        named = (agent or self.agent) if chosen in TOLD_BY_HEADER else ""
+        waits = given.get("waitMs")
+        if isinstance(waits, int):
+            seconds += waits / 1000
+        retries = self._looking if looks else self._retries
+        began = time.perf_counter()
+        try:
+            answer = await self._wire.call(chosen, tool, given, seconds, named)
+        except Retryable as failure:
+            attempt = partial(self._wire.call, chosen, tool, given, seconds, named)
+            return await self._repeated(tool, failure, attempt, retries, repeatable(chosen, tool, given))
+        if self._observer is not None:
+            self._observer.answered(tool, time.perf_counter() - began)
+        retries.succeeded()
+        return answer
 
     def look(self, arguments: Mapping[str, Any], agent: str) -> Coroutine[Any, Any, dict[str, Any]]:
-        """Claims an item if there is one: the same, but for the budget."""
-        return self._call("claim_item", arguments, "items", agent, ANSWER_SECONDS, self._looking)
+        """Claims an item if there is one."""
+        return self.call("claim_item", arguments, agent=agent, looks=True)
 
     async def until_met(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The answer of a tool with ``waitFor``, when that is so. Goes on while the fleet cannot be reached."""
@@ -132,33 +155,6 @@ class Calls:
             failures = 0
             if answer["waited"]["met"]:
                 return answer
-
-    async def _call(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        toolset: str | None,
-        agent: str | None,
-        seconds: float,
-        retries: RetryPolicy,
-    ) -> dict[str, Any]:
-        self.check_process()
-        chosen = toolset_of(tool) if toolset is None else toolset
-        arguments = signed(tool, arguments, self.actor(agent))
-        named = (agent or self.agent) if chosen in TOLD_BY_HEADER else ""
-        waits = arguments.get("waitMs")
-        if isinstance(waits, int):
-            seconds += waits / 1000
-        began = time.perf_counter()
-        try:
-            answer = await self._wire.call(chosen, tool, arguments, seconds, named)
-        except Retryable as failure:
-            attempt = partial(self._wire.call, chosen, tool, arguments, seconds, named)
-            return await self._repeated(tool, failure, attempt, retries, repeatable(chosen, tool, arguments))
-        if self._observer is not None:
-            self._observer.answered(tool, time.perf_counter() - began)
-        retries.succeeded()
-        return answer
 
     async def _repeated(
         self,

@@ -8,10 +8,9 @@ to see it.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import ssl
-from collections.abc import Callable, Hashable
-from functools import partial
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -65,53 +64,6 @@ class Origin(NamedTuple):
         return cls(parts.hostname, port, ssl.create_default_context() if secure else None, parts.netloc)
 
 
-class Alarms:
-    """What is to be called when something has not happened in time. To set or drop one costs hardly anything: one timer
-    of the loop serves all, and what is dropped leaves it as it is."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._set: dict[Hashable, tuple[float, Callable[[], object]]] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._rings_at = 0.0
-
-    def set(self, what: Hashable, seconds: float, late: Callable[[], object]) -> None:
-        """Calls ``late`` after that time, unless ``what`` is dropped before. Replaces an earlier alarm for it."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-        at = self._loop.time() + seconds
-        self._set[what] = at, late
-        if self._timer is None or at < self._rings_at:
-            self._ring_at(self._loop, at)
-
-    def drop(self, what: Hashable) -> None:
-        """No alarm for it any more, if there is one."""
-        self._set.pop(what, None)
-
-    def close(self) -> None:
-        """Drops all."""
-        self._set.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _ring_at(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._rings_at, self._timer = at, loop.call_at(at, self._ring, loop)
-
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer = None
-        # A timer may come a little early, by the clock that the loop reads now and then.
-        now = max(loop.time(), self._rings_at)
-        due = [what for what, (at, _) in self._set.items() if at <= now]
-        for what in due:
-            if what in self._set:  # what was called before may have dropped it
-                self._set.pop(what)[1]()
-        if self._set and self._timer is None:
-            self._ring_at(loop, min(at for at, _ in self._set.values()))
-
-
 class Response(msgspec.Struct):
     status: int
     headers: dict[bytes, bytes]
@@ -124,23 +76,24 @@ class Response(msgspec.Struct):
 
 
 class _Connection(asyncio.Protocol):
-    """One request at a time; ``alarms`` say when its answer is late."""
+    """One request at a time."""
 
-    def __init__(self, alarms: Alarms) -> None:
-        self._alarms = alarms
+    def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Response] | None = None
         self._headers: dict[bytes, bytes] = {}
         self._parts: list[bytes] = []
         self._bytes = 0
         self.open = False
+        self.late_at = math.inf
+        """When its answer is late; infinite: none is awaited."""
         # The parser calls them for each header and part of a body: methods of their own would cost more than the rest.
         self.on_header, self.on_body = self._headers.__setitem__, self._parts.append
         self._parser = httptools.HttpResponseParser(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # that of uvloop is no subclass
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self.open = True
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -167,25 +120,24 @@ class _Connection(asyncio.Protocol):
             self.close()  # after the answer, one that nobody has asked for
 
     def on_message_complete(self) -> None:
-        parts, status, waiter = self._parts, self._parser.get_status_code(), self._waiter
+        status, waiter = self._parser.get_status_code(), self._waiter
         if status < 200:
             self._headers.clear()
             return
-        response = Response(status, self._headers.copy(), parts[0] if len(parts) == 1 else b"".join(parts))
+        response = Response(status, self._headers.copy(), b"".join(self._parts))
         self._headers.clear()
-        parts.clear()
-        self._waiter = None
+        self._parts.clear()
+        self._waiter, self.late_at = None, math.inf
         if not self._parser.should_keep_alive():
             self.close()
         if waiter is not None and not waiter.done():
             waiter.set_result(response)
 
-    def send(self, message: bytes, seconds: float) -> asyncio.Future[Response]:
+    def send(self, message: bytes, late_at: float) -> asyncio.Future[Response]:
         """Sends a request; its answer follows, and the connection is of no use after an exception."""
         assert self._transport is not None  # noqa: S101
-        self._bytes = 0
-        self._waiter = waiter = self._loop.create_future()
-        self._alarms.set(self, seconds, self._late)
+        waiter: asyncio.Future[Response] = self.loop.create_future()
+        self._bytes, self._waiter, self.late_at = 0, waiter, late_at
         self._transport.write(message)
         return waiter
 
@@ -194,11 +146,11 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _late(self) -> None:
+    def late(self) -> None:
         self._fail(TimeoutError())
 
     def _fail(self, error: Exception) -> None:
-        waiter, self._waiter = self._waiter, None
+        waiter, self._waiter, self.late_at = self._waiter, None, math.inf
         if waiter is not None and not waiter.done():
             waiter.set_exception(error)
 
@@ -217,7 +169,10 @@ class Pool:
         self.origin = origin
         self._sent = sent
         self._idle: list[_Connection] = []
-        self._alarms = Alarms()
+        self._connections: list[_Connection] = []
+        self._look: asyncio.TimerHandle | None = None
+        """One timer for all requests, because nearly all are answered in time."""
+        self._looks_at = math.inf
         self._closed = False
 
     async def request(self, message: bytes, seconds: float) -> Response:
@@ -225,18 +180,19 @@ class Pool:
         while self._idle and not self._idle[-1].open:
             self._idle.pop()
         connection = self._idle.pop() if self._idle else await self._connect()
-        answered = False
+        late_at = connection.loop.time() + seconds
+        if late_at < self._looks_at:
+            self._look_at(connection.loop, late_at)
         self._sent.requests += 1
         try:
-            response = await connection.send(message, seconds)
-            answered = True
-        finally:
-            self._alarms.drop(connection)
-            # What was given up may still be answered: nobody could tell whose answer that is.
-            if not answered or self._closed:
-                connection.close()
-            elif connection.open:
-                self._idle.append(connection)
+            response = await connection.send(message, late_at)
+        except BaseException:
+            connection.close()  # what was given up may still be answered: nobody could tell whose answer that is
+            raise
+        if self._closed:
+            connection.close()
+        elif connection.open:
+            self._idle.append(connection)
         return response
 
     def close(self) -> None:
@@ -245,14 +201,37 @@ class Pool:
         for connection in self._idle:
             connection.close()
         self._idle.clear()
+        if self._look is not None and self._next_late() == math.inf:
+            self._look.cancel()
+            self._looks_at, self._look = math.inf, None
+
+    def _next_late(self) -> float:
+        """When the next answer is late; infinite: none is awaited."""
+        return min((connection.late_at for connection in self._connections), default=math.inf)
+
+    def _look_at(self, loop: asyncio.AbstractEventLoop, moment: float) -> None:
+        if self._look is not None:
+            self._look.cancel()
+        self._looks_at, self._look = moment, loop.call_at(moment, self._look_for_late, loop)
+
+    def _look_for_late(self, loop: asyncio.AbstractEventLoop) -> None:
+        # A timer may come a little early, by the clock that the loop reads now and then.
+        now = max(loop.time(), self._looks_at)
+        self._looks_at, self._look = math.inf, None
+        for connection in self._connections:
+            if connection.late_at <= now:
+                connection.late()
+        if (following := self._next_late()) < math.inf:
+            self._look_at(loop, following)
 
     async def _connect(self) -> _Connection:
         where = self.origin
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    partial(_Connection, self._alarms), where.host, where.port, ssl=where.tls
+                    _Connection, where.host, where.port, ssl=where.tls
                 )
         except (OSError, TimeoutError, UnicodeError) as error:  # the last: no name of a host
             raise Broken(f"{where.host}:{where.port}: {str(error) or 'no answer'}", connected=False) from None
+        self._connections = [one for one in self._connections if one.open] + [connection]
         return connection

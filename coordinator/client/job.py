@@ -14,8 +14,8 @@ import msgspec
 from coordinator.client.core import Core
 from coordinator.client.errors import ClaimLost, FleetError, JobStopped, Refused, Unavailable, error_of
 from coordinator.client.metering import Meter, Told, checked, taken
-from coordinator.client.renewals import now
-from coordinator.client.seats import Outcome, Seat
+from coordinator.client.renewals import KeptClaim, now
+from coordinator.client.slot import Loop, Outcome, Slot
 from coordinator.units import demands
 
 Usage = Mapping[str, Any]
@@ -61,6 +61,7 @@ class Job:
         role: where the item stands: queue, work, review.
         fence: larger than that of every earlier claim of the item: show it to systems that should refuse late writers.
         agent: who holds it.
+        claim: its claim, as it is renewed.
         needs: notes that have to be written before the item can be started (``[{"key", "description", ...}]``).
         outcome: how it ended; None: it has not.
         error: the exception that ended it, if one did.
@@ -69,46 +70,45 @@ class Job:
         entered: whether work on it has begun.
     """
 
-    outcome: Outcome | None = None
     error: BaseException | None = None
     stop_reason: str | None = None
     stopping: Callable[[str], None] | None = None
     entered = False
-    _late = False
-    """Whether the claim may be over, because its answer took long."""
-    _unseen: Told | None = None
-    """A call that tells of usage, or ends the job, and whose answer was not seen."""
     _unseen_since = (0.0, 0)
-    """When it was sent first, and how many requests were sent before."""
+    """When ``_unseen`` was sent first, and how many requests were sent before."""
     _reporting: asyncio.Task[None] | None = None
     _task: asyncio.Task[Any] | None = None
     _cancels = 0
-    _interrupted: Outcome | None = None
-    """Why the body was cancelled by this job."""
     _why = ""
     _moving = False
     """Whether a call is under way by which the item is taken further."""
 
-    def __init__(self, core: Core, granted: Mapping[str, Any], seat: Seat[Job], raises: bool) -> None:
+    def __init__(
+        self, core: Core, granted: Mapping[str, Any], loop: Loop[Job], slot: Slot[Job], sent: float, raises: bool
+    ) -> None:
         self.item: dict[str, Any] = granted["item"]
         self.notes: list[dict[str, Any]] = granted.get("notes", [])
         self.results: list[dict[str, Any]] = granted.get("results", [])
         self.takeover: bool = granted.get("takeover", False)
-        self.id = str(self.item["id"])
+        self.id: str = self.item["id"]
         self.role: str = self.item["role"]
         self.fence: int = granted["fenceToken"]
         self.agent: str = granted["claimedBy"]
         self.needs: list[dict[str, Any]] = []
-        self._core, self._seat, self._granted, self._raises = core, seat, granted, raises
+        # What calls look at is set here: that of the class is found more slowly.
+        self.outcome: Outcome | None = None
+        self._interrupted: Outcome | None = None
+        """Why the body was cancelled by this job."""
+        self._unseen: Told | None = None
+        """A call that tells of usage, or ends the job, and whose answer was not seen."""
+        self._core, self._loop, self._slot, self._granted, self._raises = core, loop, slot, granted, raises
         self._meter = Meter()
-        self._telling = seat.telling
         self._told_at = moment = now()
-        self._claim = claim = seat.keep(self)
-        if moment - claim.sent > claim.ttl / 4:
-            # It was granted at some time during a long wait: what is left of it is known when it has been renewed.
-            claim.placed(moment)
-            self._late = True
-        core.keeper.keep(claim)
+        self.claim: KeptClaim = loop.keep(slot, self.id, self.fence, sent)
+        # If it was granted at some time during a long wait, what is left of it is known when it has been renewed.
+        self._late = moment - sent > self.claim.ttl / 4
+        self.claim.placed(moment if self._late else sent)
+        core.keeper.keep(self.claim)
 
     @property
     def title(self) -> str:
@@ -229,7 +229,7 @@ class Job:
             ClaimLost: the claim is lost, and nothing was changed.
         """
         self._check_open()
-        released = self._released("done")
+        released = {"itemId": self.id, "fenceToken": self.fence, "reason": "done"}
         if result is not None:
             released["result"] = result
         if summary:
@@ -292,7 +292,7 @@ class Job:
         self._end("asked")
 
     async def __aenter__(self) -> Self:
-        self.enter(asyncio.current_task())
+        self.enter(asyncio.current_task(self._loop.event_loop))
         return self
 
     def enter(self, task: asyncio.Task[Any] | None = None) -> None:
@@ -367,7 +367,7 @@ class Job:
 
     def look(self) -> None:
         """Renews the claim soon, for what the answer may say."""
-        self._core.keeper.renew_soon(self._claim)
+        self._core.keeper.renew_soon(self.claim)
 
     @property
     def is_whole(self) -> bool:
@@ -432,10 +432,10 @@ class Job:
     def _leave_later(self, reason: Literal["failed", "gave_up", "handed_back"], detail: str) -> bool:
         """Ends the job at once if the next claim can release its item."""
         models = self._meter.models()
-        if self._unseen is not None or self._telling.locked() or len(models) > 1:
+        if self._unseen is not None or self._slot.telling.locked() or len(models) > 1:
             return False
         told = Told("claim_item", {"releases": [self._released(reason, detail)]}, {}, self._meter.take("".join(models)))
-        if not self._seat.leaves(told.sent["releases"][0]):
+        if not self._loop.leave(self._slot, told.sent["releases"][0]):
             self._meter.add(told.metered)
             return False
         self._end(reason)
@@ -480,14 +480,14 @@ class Job:
         return released
 
     def _renewal(self, **more: Any) -> dict[str, Any]:
-        claim = {"itemId": self.id, "fenceToken": self.fence, "ttlSeconds": self._claim.ttl, **more}
+        claim = {"itemId": self.id, "fenceToken": self.fence, "ttlSeconds": self.claim.ttl, **more}
         return {"claims": [claim]}
 
     async def _report_later(self, seconds: float) -> None:
         """Tells what was used by then, by a renewal, and again what could not be told, or was used meanwhile."""
         try:
             await asyncio.sleep(seconds)
-            async with self._telling:
+            async with self._slot.telling:
                 await self._send_unseen()
                 for model in self._meter.models():
                     await self._send(Told("claim_item", self._renewal(), {}, self._meter.take(model)))
@@ -514,7 +514,7 @@ class Job:
             ends: what becomes of the job by it; then it claims the next one, if that is wanted or ``asked`` for.
         """
         used = checked(usage) if usage else {}
-        await self._telling.acquire()  # `async with` costs twice as much
+        await self._slot.telling.acquire()  # `async with` costs twice as much
         self._moving = moves
         try:
             if self._unseen is not None and (answer := await self._send_unseen(tool, arguments, used)) is not None:
@@ -528,11 +528,11 @@ class Job:
                     if other != model:
                         await self._send(Told("claim_item", self._renewal(), {}, self._meter.take(other)))
                 metered = self._meter.take(model)
-            claim = self._seat.next_claim(ends, asked) if ends is not None else {}
+            claim = self._loop.next_claim(self._slot, ends, asked) if ends is not None else {}
             return await self._send(Told(tool, arguments, used, metered, claim))
         finally:
             self._moving = False
-            self._telling.release()
+            self._slot.telling.release()
 
     async def _send_unseen(
         self, tool: str = "", arguments: Mapping[str, Any] | None = None, used: Usage | None = None
@@ -561,15 +561,16 @@ class Job:
                 self._meter.add(call.metered)
             raise
         self._unseen, self._told_at = None, now()
-        if call.claim:
-            self._seat.heard(answer, self._unseen_since[0])
         if call.tells and not taken(answer):
             self._meter.add(call.metered)
-        elif call.tells and call.tool == "manage_notes" and now() - self._claim.sent >= REPORT_SECONDS:
-            self._core.keeper.renew_soon(self._claim)  # whose answer says whether a budget is spent now
-        for claim in answer.get("claimResults", ()) if not call.claim else ():
-            if claim.get("stop") and "budget" in claim:
-                self.halt(claim["stopReason"])
+        elif call.tells and call.tool == "manage_notes" and now() - self.claim.sent >= REPORT_SECONDS:
+            self._core.keeper.renew_soon(self.claim)  # whose answer says whether a budget is spent now
+        if call.claim:
+            self._loop.hear(self._slot, answer["claimResults"][0], self._unseen_since[0])
+        else:
+            for claim in answer.get("claimResults", ()):
+                if claim.get("stop") and "budget" in claim:
+                    self.halt(claim["stopReason"])
         return answer
 
     def _check_open(self) -> None:
@@ -583,10 +584,10 @@ class Job:
             return
         self.outcome = outcome
         if self._unseen is not None and self._unseen.claim:
-            self._seat.unheard(self._unseen.sent, *self._unseen_since)
+            self._slot.unseen = self._unseen.sent, *self._unseen_since
         if self._meter or (self._unseen is not None and self._unseen.tells):
             _log.warning("some usage of '%s' (%s) could not be reported", self.title, self.id)
         if self._reporting is not None and self._reporting is not asyncio.current_task():
             self._reporting.cancel()
-        self._core.keeper.forget(self._claim)
-        self._seat.freed(self)
+        self._core.keeper.forget(self.claim)
+        self._loop.free(self, self._slot)

@@ -17,8 +17,8 @@ from coordinator.client.errors import FleetError, Unavailable
 from coordinator.client.held_back import counted, described
 from coordinator.client.job import Job
 from coordinator.client.renewals import KeptClaim, now
-from coordinator.client.seats import Outcome
-from coordinator.client.slots import Slot, Slots, at_once
+from coordinator.client.slot import Outcome, Slot
+from coordinator.client.slots import Slots, at_once
 from coordinator.client.tools import new_request_id
 
 T = TypeVar("T")
@@ -70,14 +70,14 @@ class Jobs:
         """Arguments of a call that claims and starts an item, without ``requestId``."""
         if capabilities is not None:
             self._claims["capabilities"] = [*capabilities]
-        self._ttl, self._grace = ttl, grace
+        self._ttl, self._grace, self._patience = ttl, grace, min(UNENTERED_SECONDS, ttl / 3)
         self._until, self._wait, self._raises = until, wait, raises
         self._watch: asyncio.Task[object] | None = None
         self._wire = core.url, core.token, core.project
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.event_loop: asyncio.AbstractEventLoop | None = None
         self._ended, self._over = False, asyncio.Event()
-        self._takers: set[asyncio.Future[Slot | None]] = set()
-        self._ready: deque[Slot] = deque()
+        self._takers: set[asyncio.Future[Slot[Job] | None]] = set()
+        self._ready: deque[Slot[Job]] = deque()
         """Slots with a job that nobody has taken yet."""
         self.promised = 0
         """How many of those who wait for a slot are to get the job that the end of another one claims."""
@@ -101,7 +101,6 @@ class Jobs:
         return self
 
     async def __anext__(self) -> Job:
-        self._core.check_process()
         if self._until is not None and self._watch is None:
             self._watch = self._core.background(self._until())
             self._watch.add_done_callback(lambda _: self._end())
@@ -109,9 +108,14 @@ class Jobs:
             if self._failures > _PATIENCE:
                 pause = Backoff(1.0, _LONGEST_PAUSE, (0.8, 1.2)).after(self._failures - _PATIENCE - 1)
                 await self._before_end(asyncio.sleep(pause))
-            slot = self._ready.popleft() if self._ready else await self._slots.take(self._takers)
-            if slot is None:
-                break
+            if self._ready:
+                slot = self._ready.popleft()
+            else:
+                self._core.check_process()
+                self.event_loop = asyncio.get_running_loop()
+                if (free := await self._slots.take(self._takers)) is None:
+                    break
+                slot = free
             if self._ended:
                 self._slots.give(slot)
                 break
@@ -152,7 +156,7 @@ class Jobs:
         while self._ready:
             self._return(self._ready[0])
 
-    async def _claim(self, slot: Slot) -> Job | None:
+    async def _claim(self, slot: Slot[Job]) -> Job | None:
         """A job for this slot, which the end of the job frees; None: there was none, or it could not be begun."""
         if slot.coming is not None:
             (job, _), slot.coming = slot.coming, None
@@ -185,11 +189,9 @@ class Jobs:
             return None
         return await self._whole(job)
 
-    def _begin(self, slot: Slot, granted: dict[str, Any], sent: float) -> Job:
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-        job = Job(self._core, granted, _Seat(self, slot, sent, self._loop), self._raises)
-        self._slots.begun(job, self, slot, min(UNENTERED_SECONDS, self._ttl / 3))
+    def _begin(self, slot: Slot[Job], granted: dict[str, Any], sent: float) -> Job:
+        job = Job(self._core, granted, self, slot, sent, self._raises)
+        self._slots.begun(job, self, slot, self._patience)
         return job
 
     async def _whole(self, job: Job) -> Job | None:
@@ -206,7 +208,7 @@ class Jobs:
             raise
         return job
 
-    async def _granted(self, slot: Slot) -> tuple[dict[str, Any], float] | None:
+    async def _granted(self, slot: Slot[Job]) -> tuple[dict[str, Any], float] | None:
         """A claim that succeeded, and when it was asked for; None: there was none."""
         if slot.unseen is not None and slot.unseen[0]["claims"][0] is not self._entry:
             await self._slots.settle(slot)  # it was for another loop
@@ -232,7 +234,7 @@ class Jobs:
         return None if waited is None else self._outcome(slot, waited, sent)
 
     async def _asked(
-        self, slot: Slot, arguments: dict[str, Any], sent: float, before: int | None = None
+        self, slot: Slot[Job], arguments: dict[str, Any], sent: float, before: int | None = None
     ) -> dict[str, Any]:
         """The result of a claim."""
         slot.unseen = arguments, sent, self._core.sent.requests if before is None else before
@@ -244,7 +246,7 @@ class Jobs:
         self._note(result)
         return result
 
-    def _outcome(self, slot: Slot, result: dict[str, Any], sent: float) -> tuple[dict[str, Any], float] | None:
+    def _outcome(self, slot: Slot[Job], result: dict[str, Any], sent: float) -> tuple[dict[str, Any], float] | None:
         """The claim, if it has succeeded; else what follows of that."""
         slot.unseen = None
         if result["outcome"] == "success":
@@ -268,7 +270,7 @@ class Jobs:
             self._explained = True
             _log.info("nothing is offered: %s", described(self.held_back))
 
-    def _spent(self, slot: Slot, why: str, seconds: float) -> None:
+    def _spent(self, slot: Slot[Job], why: str, seconds: float) -> None:
         """A budget keeps the agent of a slot from claiming: it rests, the others go on."""
         if not self._wait:
             _log.warning("%s claims no more: %s", slot.agent, why)
@@ -279,7 +281,7 @@ class Jobs:
             slot.why = why
             _log.warning("%s claims nothing for now: %s", slot.agent, why)
 
-    def _free(self, slot: Slot) -> None:
+    def _free(self, slot: Slot[Job]) -> None:
         """Frees a slot without a job, settled: a claim whose answer was not seen may hold an item."""
         if slot.rest:
             asyncio.get_running_loop().call_later(slot.rest, self._slots.give, slot)
@@ -289,43 +291,75 @@ class Jobs:
         else:
             self._slots.settle_alone(slot)
 
-    def keep(self, job: Job, sent: float, lost: Callable[[str], None], stop: Callable[[str, bool], None]) -> KeptClaim:
-        """The claim of a job, which was asked for at that time; the rest as for ``KeptClaim``."""
-        actor = self._core.actor(job.agent) or {}
-        return KeptClaim(self._wire, actor, job.id, job.fence, self._ttl, sent, self._grace, lost, stop)
+    def keep(self, slot: Slot[Job], item: str, fence: int, sent: float) -> KeptClaim:
+        wire, ttl, grace = self._wire, self._ttl, self._grace
+        return KeptClaim(wire, slot.actor, item, fence, ttl, sent, grace, self._on_lost, self._on_stop)
 
-    def next_claim(self, outcome: Outcome, asked: bool) -> Mapping[str, Any]:
-        """What the end of a job claims besides, so that who waits for a job gets it; empty: nothing. What is claimed
-        is promised to one of those who wait, until ``free`` is called."""
+    def _on_lost(self, claim: KeptClaim, why: str) -> None:
+        self._tell(self._lost, claim, why)
+
+    def _on_stop(self, claim: KeptClaim, why: str, spent: bool) -> None:
+        self._tell(self._stopped, claim, why, spent)
+
+    def _tell(self, what: Callable[..., None], *said: object) -> None:
+        """Calls it in the loop; from a thread, when the loop may be closed."""
+        if self.event_loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self.event_loop.call_soon_threadsafe(what, *said)
+
+    def _lost(self, claim: KeptClaim, why: str) -> None:
+        for job in self._slots.with_claim(claim):
+            job.interrupt(why)
+
+    def _stopped(self, claim: KeptClaim, why: str, spent: bool) -> None:
+        """A renewal has said that the agent of a job is to claim no more, or to end its work."""
+        for job in self._slots.with_claim(claim):
+            if spent:
+                job.halt(why)
+            elif not self._ended:
+                _log.warning("no more jobs: %s", why)
+                self.end()
+
+    def next_claim(self, slot: Slot[Job], outcome: Outcome, asked: bool) -> Mapping[str, Any]:
+        if slot.promised:
+            self._settle(slot)
+        if slot.granted is not None:  # by a call that was repeated
+            return {}
         if self._ended or self._ready or self._failures + (outcome in FAILED) > _PATIENCE:
             return {}
         if not (asked or self.eager or sum(not taker.done() for taker in self._takers) > self.promised):
             return {}
         self.promised += 1
+        slot.promised = True
         return self._claims
 
-    def hear(self, slot: Slot, result: dict[str, Any], sent: float) -> None:
-        """What the end of the job of a slot has claimed."""
+    def _settle(self, slot: Slot[Job]) -> None:
+        """Nobody waits any more for what the end of the job of a slot claims."""
+        self.promised -= 1
+        slot.promised = False
+        self.changed.set()
+
+    def hear(self, slot: Slot[Job], result: dict[str, Any], sent: float) -> None:
         self._away, self.held_back = 0, {}
         if result["outcome"] != "success":
             self._note(result)
         slot.granted = self._outcome(slot, result, sent)
         slot.found_none = result["outcome"] == "no_match"
 
-    def leave(self, slot: Slot, released: dict[str, Any]) -> bool:
-        """Has the next claim of a slot release its job, if that comes soon."""
+    def leave(self, slot: Slot[Job], released: dict[str, Any]) -> bool:
         if self._ended:
             return False
         slot.last_word, slot.found_none = released, False
         asyncio.get_running_loop().call_later(GOES_ON_SECONDS, self._say_alone, slot, released)
         return True
 
-    def _say_alone(self, slot: Slot, released: dict[str, Any]) -> None:
+    def _say_alone(self, slot: Slot[Job], released: dict[str, Any]) -> None:
         if slot.last_word is released and self._slots.is_free(slot):
             self._slots.settle_alone(slot)
 
-    def free(self, job: Job, slot: Slot) -> None:
-        """The job of a slot has ended."""
+    def free(self, job: Job, slot: Slot[Job]) -> None:
+        if slot.promised:
+            self._settle(slot)
         self._slots.ended(job)
         if job.outcome == "done":
             self._failures = 0
@@ -339,8 +373,7 @@ class Jobs:
         else:
             self._slots.give(slot)
 
-    def offer(self, slot: Slot) -> None:
-        """Gives a slot with a job to whoever waits in this loop."""
+    def offer(self, slot: Slot[Job]) -> None:
         for taker in self._takers:
             if not taker.done():
                 taker.set_result(slot)
@@ -351,7 +384,7 @@ class Jobs:
         if self._ended:
             self._return(slot)
 
-    def _return(self, slot: Slot) -> None:
+    def _return(self, slot: Slot[Job]) -> None:
         """Gives a job back that nobody takes."""
         self._ready.remove(slot)
         if slot.coming is not None:
@@ -359,16 +392,7 @@ class Jobs:
             job.interrupt(UNWANTED, "handed_back")
             self._core.background(job.leave())
 
-    def stopped(self, job: Job, why: str, spent: bool) -> None:
-        """A renewal has said that the agent of a job is to claim no more, or to end its work."""
-        if spent:
-            job.halt(why)
-        elif not self._ended:
-            _log.warning("no more jobs: %s", why)
-            self.end()
-
-    def give_back_unbegun(self, job: Job, slot: Slot) -> None:
-        """Nobody has begun to work on a job for long."""
+    def give_back_unbegun(self, job: Job, slot: Slot[Job]) -> None:
         if slot in self._ready and slot.coming is not None and slot.coming[0] is job:
             self._return(slot)
         elif job.outcome is None and not job.lost:  # else it is being given back
@@ -387,59 +411,3 @@ class Jobs:
             over.cancel()
             if not task.done():
                 task.cancel()
-
-
-class _Seat:
-    """The ``Seat`` of a job of a slot."""
-
-    def __init__(self, jobs: Jobs, slot: Slot, sent: float, loop: asyncio.AbstractEventLoop) -> None:
-        self._jobs, self._slot, self._sent, self._loop = jobs, slot, sent, loop
-        self._promised = False
-        self._job: Job | None = None
-        self.telling = slot.telling
-
-    def keep(self, job: Job) -> KeptClaim:
-        self._job = job
-        return self._jobs.keep(job, self._sent, self._lost, self._stopped)
-
-    def _lost(self, why: str) -> None:
-        if (job := self._job) is not None:
-            self._tell(job.interrupt, why)
-
-    def _stopped(self, why: str, spent: bool) -> None:
-        if (job := self._job) is not None:
-            self._tell(self._jobs.stopped, job, why, spent)
-
-    def _tell(self, what: Callable[..., None], *said: object) -> None:
-        """Calls it in the loop; from a thread, when the loop may be closed."""
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(what, *said)
-
-    def next_claim(self, outcome: Outcome, asked: bool) -> Mapping[str, Any]:
-        self._settle()
-        if self._slot.granted is not None:  # by a call that was repeated
-            return {}
-        claim = self._jobs.next_claim(outcome, asked)
-        self._promised = bool(claim)
-        return claim
-
-    def heard(self, answer: Mapping[str, Any], sent: float) -> None:
-        self._jobs.hear(self._slot, answer["claimResults"][0], sent)
-
-    def unheard(self, arguments: dict[str, Any], sent: float, requests: int) -> None:
-        self._slot.unseen = arguments, sent, requests
-
-    def leaves(self, released: dict[str, Any]) -> bool:
-        return self._jobs.leave(self._slot, released)
-
-    def freed(self, job: Job) -> None:
-        self._settle()
-        self._job = None  # else only the garbage collector would free it
-        self._jobs.free(job, self._slot)
-
-    def _settle(self) -> None:
-        """Nobody waits for what this job's end claims any more."""
-        if self._promised:
-            self._jobs.promised -= 1
-            self._jobs.changed.set()
-            self._promised = False

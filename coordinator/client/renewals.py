@@ -42,7 +42,7 @@ now: Callable[[], float] = partial(time.clock_gettime, _CLOCK)
 
 
 class KeptClaim(msgspec.Struct, eq=False):
-    """A claim that is kept."""
+    """A claim that is kept, once it is ``placed``."""
 
     wire: tuple[str, str, str]
     """Makes a ``Wire`` for the thread; equal ones share connections."""
@@ -54,22 +54,23 @@ class KeptClaim(msgspec.Struct, eq=False):
     """When the request that got it, or has renewed it, was sent, as ``now()``."""
     grace: float
     """Seconds that the work needs to end when it is told to."""
-    lost: Callable[[str], None]
-    """Called in the thread, once, with a reason, when the claim is lost."""
-    stop: Callable[[str, bool], None]
-    """Called in the thread, with a reason and whether a budget is spent, when the agent is to claim no more."""
+    lost: Callable[[KeptClaim, str], None]
+    """Called in the thread, once, with the claim and a reason, when it is lost."""
+    stop: Callable[[KeptClaim, str, bool], None]
+    """Called in the thread, with the claim, a reason and whether a budget is spent, when the agent is to claim no
+    more."""
     renewing: bool = False
     due: float = 0.0
-    deadline: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.placed(self.sent)
+    """When it is to be renewed."""
 
     def placed(self, sent: float) -> None:
         """A request that was sent at this time has placed or renewed it."""
-        self.sent = sent
-        self.due = sent + self.ttl / 3 * (0.9 + 0.1 * random.random())
-        self.deadline = sent + max(self.ttl * 2 / 3, self.ttl * ENDS_BY - self.grace)
+        self.sent, self.due = sent, sent + self.ttl * (0.3 + random.random() / 30)
+
+    @property
+    def deadline(self) -> float:
+        """When it is lost, unless it was renewed before."""
+        return self.sent + max(self.ttl * 2 / 3, self.ttl * ENDS_BY - self.grace)
 
 
 class Keeper:
@@ -200,7 +201,7 @@ class Keeper:
                     self._lose(claim, answer["outcome"])
                 elif answer.get("stop"):
                     why = answer.get("stopReason") or answer.get("reason", "an operator drains this agent")
-                    claim.stop(str(why), "budget" in answer)
+                    claim.stop(claim, str(why), "budget" in answer)
                 claim.placed(sent)
                 return
         finally:
@@ -219,7 +220,7 @@ class Keeper:
     def _lose(self, claim: KeptClaim, why: str) -> None:
         if claim in self._claims:
             self._claims.discard(claim)
-            claim.lost(why)
+            claim.lost(claim, why)
 
 
 os.register_at_fork(after_in_child=Keeper.forget_parent)

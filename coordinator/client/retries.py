@@ -100,7 +100,8 @@ class Budget:
 
     def call(self) -> None:
         """A call is made for the first time."""
-        self._tokens = min(self._most, self._tokens + self._per_call)
+        if self._tokens < self._most:
+            self._tokens = min(self._most, self._tokens + self._per_call)
 
     def retry(self, within: float = math.inf) -> float:
         """Takes a retry; returns the seconds until it is covered.

@@ -1,4 +1,4 @@
-"""The slots of a fleet: its agents, and the jobs that they do."""
+"""The slots of a fleet, and the jobs that they do."""
 
 from __future__ import annotations
 
@@ -7,50 +7,15 @@ import logging
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from coordinator.client.core import Core
 from coordinator.client.errors import FleetError
 from coordinator.client.job import RELEASE_SECONDS, UNANSWERED, UNTOUCHED, Job
-from coordinator.client.renewals import now
+from coordinator.client.renewals import KeptClaim, now
+from coordinator.client.slot import Loop, Slot
 
 _log = logging.getLogger(__name__)
-
-
-class Loop(Protocol):
-    """A loop over jobs, as its slots see it."""
-
-    def end(self) -> None:
-        """No further jobs; those that run go on."""
-
-    def offer(self, slot: Slot) -> None:
-        """Gives a slot with a job to whoever waits in this loop."""
-
-    def give_back_unbegun(self, job: Job, slot: Slot) -> None:
-        """Nobody has begun to work on a job for long."""
-
-
-class Slot:
-    """One of the agents of a fleet. It does one job at a time, because an agent holds one claim."""
-
-    def __init__(self, agent: str) -> None:
-        self.agent = agent
-        self.telling = asyncio.Lock()
-        """For calls about its jobs, one at a time."""
-        self.last_word: dict[str, Any] | None = None
-        """The release of its last job, which the next claim makes."""
-        self.granted: tuple[dict[str, Any], float] | None = None
-        """A claim that has come with the end of its last job, and when it was asked for."""
-        self.coming: tuple[Job, Loop] | None = None
-        """The job that this has become, until the loop that it is for takes it."""
-        self.found_none = False
-        """Whether the end of its last job has claimed in vain."""
-        self.unseen: tuple[dict[str, Any], float, int] | None = None
-        """Arguments of a claim whose answer was not seen, when it was made, and how many requests were sent before."""
-        self.rest = 0.0
-        """Seconds until it is to claim again, because a budget is spent."""
-        self.why = ""
-        """The budget that kept it from claiming last; empty: none did."""
 
 
 class Slots:
@@ -58,12 +23,12 @@ class Slots:
 
     def __init__(self, core: Core, agents: Sequence[str]) -> None:
         self._core = core
-        self.all = [Slot(agent) for agent in agents]
+        self.all = [self._new(agent) for agent in agents]
         self._free = deque(self.all)
-        self._waiting: deque[asyncio.Future[Slot | None]] = deque()
-        self.loops: set[Loop] = set()
+        self._waiting: deque[asyncio.Future[Slot[Job] | None]] = deque()
+        self.loops: set[Loop[Job]] = set()
         """Those that have not ended."""
-        self.running: dict[Job, tuple[Loop, Slot, float]] = {}
+        self.running: dict[Job, tuple[Loop[Job], Slot[Job], float]] = {}
         """Jobs that have not ended: their loop, their slot, and when work on them has to have begun."""
         self._looks_at = math.inf
         self._look: asyncio.TimerHandle | None = None
@@ -72,15 +37,18 @@ class Slots:
         self.stopped = False
 
     def add(self, agent: str) -> None:
-        self.all.append(Slot(agent))
+        self.all.append(self._new(agent))
         self.give(self.all[-1])
+
+    def _new(self, agent: str) -> Slot[Job]:
+        return Slot(agent, self._core.actor(agent) or {})
 
     def stop(self) -> None:
         self.stopped = True
         for jobs in tuple(self.loops):
             jobs.end()
 
-    def begun(self, job: Job, jobs: Loop, slot: Slot, seconds: float) -> None:
+    def begun(self, job: Job, jobs: Loop[Job], slot: Slot[Job], seconds: float) -> None:
         """There is a job, whose work has to begin within this time."""
         by = now() + seconds
         self.running[job] = jobs, slot, by
@@ -108,6 +76,10 @@ class Slots:
         if self.stopped and not self.running:
             self._quiet.set()
 
+    def with_claim(self, claim: KeptClaim) -> list[Job]:
+        """The job that has this claim, if it has not ended."""
+        return [job for job in self.running if job.claim is claim]
+
     async def leave(self) -> None:
         """Gives back what is held: jobs whose work goes on, and the claims on finished items."""
         self.stop()
@@ -123,7 +95,7 @@ class Slots:
         if self._look is not None:
             self._look.cancel()
 
-    async def settle(self, slot: Slot) -> None:
+    async def settle(self, slot: Slot[Job]) -> None:
         """Gives back and says what the next claim of a slot would see to."""
         await self._recall(slot)
         if slot.last_word is not None:
@@ -133,7 +105,7 @@ class Slots:
             except FleetError as error:
                 _log.warning("'%s' could not be released: %s", released["itemId"], error)
 
-    async def _recall(self, slot: Slot) -> None:
+    async def _recall(self, slot: Slot[Job]) -> None:
         """Gives back what a claim whose answer was not seen has got, if it has."""
         if slot.unseen is None or slot.unseen[2] == self._core.sent.requests:  # the claim has reached nobody
             slot.unseen = None
@@ -153,11 +125,11 @@ class Slots:
         finally:
             slot.unseen = None
 
-    async def take(self, takers: set[asyncio.Future[Slot | None]]) -> Slot | None:
+    async def take(self, takers: set[asyncio.Future[Slot[Job] | None]]) -> Slot[Job] | None:
         """The next that is free. Who waits for it is among ``takers`` meanwhile, and may be sent away with None."""
         if self._free:
             return self._free.popleft()
-        waiter: asyncio.Future[Slot | None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[Slot[Job] | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         takers.add(waiter)
         try:
@@ -169,16 +141,16 @@ class Slots:
         finally:
             takers.discard(waiter)
 
-    def is_free(self, slot: Slot) -> bool:
+    def is_free(self, slot: Slot[Job]) -> bool:
         return slot in self._free
 
-    def settle_alone(self, slot: Slot) -> None:
+    def settle_alone(self, slot: Slot[Job]) -> None:
         """Settles a slot that no loop has, and frees it then: its next claim must not overtake that."""
         if self.is_free(slot):
             self._free.remove(slot)
         self._core.background(self.settle(slot)).add_done_callback(lambda _: self.give(slot))
 
-    def give(self, slot: Slot) -> None:
+    def give(self, slot: Slot[Job]) -> None:
         """Frees a slot; one that has a job already goes to the loop that this is for."""
         if slot.coming is not None:
             slot.coming[1].offer(slot)

@@ -27,7 +27,7 @@ from coordinator.client.fleet import Fleet
 from coordinator.client.flows import Run
 from coordinator.client.job import Job
 from coordinator.client.jobs import Jobs
-from coordinator.client.seats import Outcome
+from coordinator.client.slot import Outcome
 from coordinator.client.stopping import stopping
 from coordinator.client.trees import Tree
 

@@ -164,7 +164,7 @@ class Wire:
         """
         params = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%b,"arguments":%b}}'
         body = params % (_NAMES.get(tool) or _NAMES.setdefault(tool, encoded(tool)), encoded(arguments))
-        return self._request(_content_of, seconds, toolset, agent, body)
+        return self._request(content, seconds, toolset, agent, body)
 
     def get(self, path: str, seconds: float) -> Coroutine[Any, Any, Any]:
         """The JSON at a path of the project, such as ``feed``. Raises as ``call``."""
@@ -187,21 +187,22 @@ class Wire:
         self, read: Callable[[bytes], T], seconds: float, what: str, agent: str = "", body: bytes | None = None
     ) -> T:
         """What is read of the answer to a call of a toolset with this body, or without one of what is at a path."""
-        first = self._at
         unreached: list[str] = []
-        for number in range(first, first + len(self._places)):
-            at = number % len(self._places)
+        while True:
+            at = self._at
             place = self._places[at]
             try:
                 message = place.get(what) if body is None else place.call(what, agent, body)
                 response = await place.pool.request(message, seconds)
             except Broken as broken:
                 self._leave(at)
-                if not broken.connected:  # nothing was sent, so the next one can be asked at once
-                    unreached.append(str(broken))
-                    continue
-                # No load for the fleet, which is gone or new: such a retry costs no budget.
-                raise Retryable("connection", free=True, why=str(broken)) from None
+                if broken.connected:
+                    # No load for the fleet, which is gone or new: such a retry costs no budget.
+                    raise Retryable("connection", free=True, why=str(broken)) from None
+                unreached.append(str(broken))
+                if len(unreached) == len(self._places):
+                    raise Retryable("unreachable", free=True, why="; ".join(unreached), refused=True) from None
+                continue  # nothing was sent, so the next one can be asked at once
             except TimeoutError:
                 self._leave(at)
                 raise Retryable("timeout", why=f"no answer for {seconds:.0f} s") from None
@@ -210,7 +211,6 @@ class Wire:
             if response.status in _AWAY:
                 self._leave(at)
             raise _refusal(response)
-        raise Retryable("unreachable", free=True, why="; ".join(unreached), refused=True)
 
     def _leave(self, at: int) -> None:
         """Sends the next requests elsewhere, unless another one has seen to that."""
@@ -225,10 +225,6 @@ def _json_of(body: bytes) -> Any:
         raise error_of("INTERNAL_ERROR", "the answer is not JSON: is this the URL of a fleet?") from None
 
 
-def _content_of(body: bytes) -> dict[str, Any]:
-    return content(body if body.startswith(b"{") else _last_message(body))
-
-
 def _last_message(body: bytes) -> bytes:
     """The JSON-RPC message of an answer that is a stream of events, as that of a call that waited."""
     events = body.replace(b"\r\n", b"\n").split(b"\n\n")
@@ -236,8 +232,9 @@ def _last_message(body: bytes) -> bytes:
     return next((line for line in reversed(lines) if line), b"")
 
 
-def content(message: bytes) -> dict[str, Any]:
+def content(body: bytes) -> dict[str, Any]:
     """The structured content of an answer in JSON-RPC. Raises Retryable, FleetError: the call failed."""
+    message = body if body.startswith(b"{") else _last_message(body)
     try:
         answer = _answer(message)
     except msgspec.MsgspecError:

@@ -90,7 +90,9 @@ async def test_a_drained_agent_finishes_and_gets_no_more(scripted: Scripted, cap
 def test_the_work_has_its_grace_and_no_more_than_a_third_of_the_time() -> None:
     def claim(ttl: int, grace: float) -> KeptClaim:
         nothing: Any = None
-        return KeptClaim(("u", "", "p"), {}, "i", 1, ttl, 100.0, grace, nothing, nothing)
+        kept = KeptClaim(("u", "", "p"), {}, "i", 1, ttl, 0.0, grace, nothing, nothing)
+        kept.placed(100.0)
+        return kept
 
     assert claim(900, 20).deadline == 100 + 900 * ENDS_BY - 20
     assert claim(15, 20).deadline == 110
@@ -121,8 +123,10 @@ async def test_a_claim_whose_answer_was_lost_is_repeated_under_its_id(
 
 async def test_a_claim_that_follows_another_one_does_not_wake_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     def claim(share: float) -> KeptClaim:
-        monkeypatch.setattr(random, "uniform", lambda *_: share)
-        return KeptClaim(("u", "", "p"), {}, "i", 1, 900, now(), 5.0, lambda _: None, lambda *_: None)
+        monkeypatch.setattr(random, "random", lambda: share)
+        kept = KeptClaim(("u", "", "p"), {}, "i", 1, 900, now(), 5.0, lambda *_: None, lambda *_: None)
+        kept.placed(now())
+        return kept
 
     woken: list[Keeper] = []
     keeper = Keeper.hired()
@@ -130,7 +134,7 @@ async def test_a_claim_that_follows_another_one_does_not_wake_the_thread(monkeyp
         keeper.keep(latest := claim(1.0))
         await wait_until(lambda: keeper.looks_at <= latest.due, what="the thread to know the claim")
         monkeypatch.setattr(Keeper, "wake", woken.append)
-        keeper.keep(claim(0.9))
+        keeper.keep(claim(0.0))
     finally:
         monkeypatch.undo()
         await keeper.leave()
