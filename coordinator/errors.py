@@ -135,6 +135,11 @@ CATALOGUE: dict[str, ErrorCode] = {
         "the project is being copied to another store, or lives there now; nothing was read or written here",
         "retry with the same requestId after retryAfterMs; if the message says that it was moved, connect to its fleet",
     ),
+    "layout_unknown": ErrorCode(
+        "transient",
+        "the store was brought to the layout of another release, and this process cannot read it",
+        "retry with the same requestId: processes of that release answer; an operator has to stop this one",
+    ),
     "store_full": ErrorCode(
         "shedding",
         "the store has reached its memory limit and takes no writes; reads and deletions still work",

@@ -335,9 +335,9 @@ COMMANDS: dict[str, Command] = {
         their gauges are read (not those of runners with a page of their own), and each is named with its runbook. A
         page fails, a ticket warns (StepsStay is a note, because only its duration is a trouble). Not checked are
         alerts on rates, latencies and scrapes, which one look cannot see: CallsFail, ClaimsSlow, ClaimsExpire,
-        CriticalCallsShed, EventLoopLate, EventsTrimmed, FeedLate, FleetNotScraped, HighContention, LeasesLost,
-        ProcessesRestart, ReloadRefused, RequestIdsReused, SheddingForLong, StaleFences, StepsWait, StoreRedirects,
-        StoreSlow, StoreWentBack.
+        CriticalCallsShed, EventLoopLate, EventsTrimmed, FeedLate, FleetNotScraped, ForeignFunctions, HighContention,
+        LeasesLost, ProcessesRestart, ReloadRefused, RequestIdsReused, SheddingForLong, StaleFences, StepsWait,
+        StoreRedirects, StoreSlow, StoreWentBack.
         """,
         ("fleet doctor", "fleet doctor --verbose"),
     ),

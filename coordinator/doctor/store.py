@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from coordinator.doctor.findings import Finding, page_of
+from coordinator.store import layout
 from coordinator.store.checks import key_space, permissions
 from coordinator.store.embedded.binary import MINIMUM_VERSION
 from coordinator.wording import counted
@@ -83,9 +84,9 @@ def _version(info: Info) -> Finding:
 def _keys(key_version: int | None) -> Finding:
     if key_version is None:
         return Finding("ok", "store.keys", "no fleet has used the store yet")
-    if key_version == key_space.VERSION:
+    if key_version == layout.VERSION:
         return Finding("ok", "store.keys", f"key-space version {key_version}")
-    return Finding("fails", "store.keys", key_space.differs(key_version), key_space.ADVICE)
+    return Finding("fails", "store.keys", layout.differs(key_version), key_space.ADVICE)
 
 
 def _permissions(denied: Sequence[str]) -> Finding:

@@ -403,6 +403,7 @@ UNCHECKED = (
     "FleetNotScraped",
     "ProcessesRestart",
     "StoreWentBack",
+    "ForeignFunctions",
     "StoreRedirects",
     "StoreSlow",
     "CriticalCallsShed",

@@ -35,9 +35,10 @@ from coordinator.steps.queue_place import queues_of
 from coordinator.store import ServerError, Store, keys
 from coordinator.store.cluster.places import listed as listed_in
 from coordinator.store.fences.copies import Fence, FenceLost, Fencing
-from coordinator.store.fences.known import LOOK_SECONDS, State
+from coordinator.store.fences.known import State
 from coordinator.store.fleet.leader_lease import LeaderLeases
 from coordinator.store.fleet.processes import GONE_SECONDS, read_processes
+from coordinator.store.following import LOOK_SECONDS
 from coordinator.store.signing_keys import SALT
 from coordinator.toolsets.items.audit import audit
 

@@ -1,7 +1,8 @@
 """Loads the functions of the product's scripts into servers, and deletes those of other versions.
 
 Which variant of a library is loaded is the generation's to say (``fences/known.py``). It is asked for after the server
-has said which libraries it has, and again after a load.
+has said which libraries it has, and again after a load. So is the layout of the store (``layout.py``): before a load,
+and in the same write after it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
 from typing import Any
 
 import redis
@@ -20,9 +22,11 @@ from coordinator.service import end_tasks
 from coordinator.store import keys
 from coordinator.store.errors import ScriptError, ServerError, StoreError
 from coordinator.store.fences.known import GENERATION, UNKNOWN
-from coordinator.store.libraries.build import Library, fenced_text, generation_of, usual_name
+from coordinator.store.layout import VERSION, KnownLayout, layout_of
+from coordinator.store.libraries.build import Library, fenced_name, fenced_text, generation_of, usual_name
 from coordinator.store.link.replies import library_exists, mapping, unavailable
 from coordinator.store.link.shared import Link
+from coordinator.store.metrics import FOREIGN_LIBRARIES
 from coordinator.store.scripts import STORE, Script, pack, pack_key
 
 _TUNE: Script[Any] = Script(STORE, "tune_collector", scope="fleet")
@@ -33,6 +37,8 @@ _COLLECTOR_EFFORT = 50
 """``setstepmul`` of the same collector, in percent (200 by default). Lower values make fewer, longer passes, and take
 about two megabytes more memory. Below about 40, a pass may never end."""
 LOAD_ATTEMPTS = 5
+_LIST_SECONDS = 60.0
+"""How often the libraries of a server are listed although their number has not changed."""
 _log = structlog.get_logger(__name__)
 
 Meaning = Callable[[ServerError, Link], Exception]
@@ -46,14 +52,24 @@ class Functions:
         meaning: of error replies.
         tag_on: a hash tag whose keys are at the server of a link.
         generation: asks for the generation of functions.
+        layout: what is known of the store's layout.
     """
 
     def __init__(
-        self, meaning: Meaning, tag_on: Callable[[Link], str], generation: Callable[[], Awaitable[str]]
+        self,
+        meaning: Meaning,
+        tag_on: Callable[[Link], str],
+        generation: Callable[[], Awaitable[str]],
+        layout: KnownLayout,
     ) -> None:
         self._meaning = meaning
         self._tag_on = tag_on
         self._generation = generation
+        self._layout = layout
+        self._layouts: dict[str, int] = {}
+        """Those that libraries are for, by name: a name ends in a digest of the text."""
+        self._counted: weakref.WeakKeyDictionary[Link, tuple[Any, float]] = weakref.WeakKeyDictionary()
+        """How many libraries and functions a server had when they were listed, and when that was."""
         self._loads: dict[tuple[Link, str], asyncio.Future[Any]] = {}
         self._loading: dict[Link, asyncio.Task[None]] = {}
         self._checks: dict[Link, asyncio.Task[None]] = {}
@@ -84,9 +100,10 @@ class Functions:
         """Loads the functions that a server lacks, and deletes other versions of them.
 
         Raises:
-            ToolFailure: it does not answer, or takes no writes.
+            ToolFailure: it does not answer, takes no writes, or has the layout of another release.
             ScriptError: it does not accept one.
         """
+        await self._layout.demand()
         connects, generation = link.connects, ""
         scripts = Script.registered()
         if scripts:
@@ -106,6 +123,7 @@ class Functions:
                 for script, reply in zip(wrong, replies, strict=True):
                     if isinstance(reply, ServerError):
                         raise self.failure(link, script, reply)
+                await self._keep(link, generation)
                 if all(replies) and generation == await self._generation():
                     break
             else:
@@ -125,8 +143,9 @@ class Functions:
             anew: also if a load of it is under way.
 
         Raises:
-            ToolFailure: the server does not answer.
+            ToolFailure: the server does not answer, or the store has the layout of another release.
         """
+        await self._layout.demand()
         generation = await self._generation()
         key = (link, library.name)
         load = self._loads.get(key)
@@ -140,16 +159,55 @@ class Functions:
                     del self._loads[key]
 
             load.add_done_callback(forget)
-            if not generation:
-                self._check_later(link)
+            self._check_later(link, generation)
         return load
 
-    def _check_later(self, link: Link) -> None:
+    async def delete_older(self, link: Link) -> None:
+        """Deletes libraries for older layouts: of processes that were stopped while the store was brought to this one.
+
+        Raises ToolFailure, ServerError.
+        """
+        if self._layout.problem:
+            return
+        engines = mapping(mapping(await link.execute("FUNCTION", "STATS"))[b"engines"])
+        counts, moment = mapping(engines[b"LUA"]), monotonic()
+        seen, at = self._counted.get(link, (None, 0.0))
+        if counts == seen and moment < at + _LIST_SECONDS:
+            return
+        names = await present_libraries(link)
+        for name in names - self._layouts.keys():
+            for one in await link.execute("FUNCTION", "LIST", "LIBRARYNAME", name, "WITHCODE"):
+                self._layouts[name] = layout_of(mapping(one)[b"library_code"].decode())
+        for name in sorted(name for name in names if self._layouts.get(name, VERSION) < VERSION):
+            _log.error("a process of an older release has loaded functions: stop it", library=name)
+            FOREIGN_LIBRARIES.inc()
+            with contextlib.suppress(ServerError):  # another process was faster
+                await link.execute("FUNCTION", "DELETE", name)
+        self._counted[link] = counts, moment
+
+    async def _keep(self, link: Link, generation: str) -> None:
+        """Deletes what was loaded again, if the layout was changed before. Raises as ``KnownLayout.demand``."""
+        try:
+            await self._layout.demand()
+        except ToolFailure as failure:
+            libraries = {script.function_library.name for script in Script.registered()}
+            for name in libraries if failure.code == "layout_unknown" else ():
+                with contextlib.suppress(ServerError):
+                    await link.execute("FUNCTION", "DELETE", fenced_name(name, generation) if generation else name)
+            raise
+
+    def _check_later(self, link: Link, generation: str) -> None:
         """Makes sure in the background that what was loaded is still what is wanted."""
-        check = self._checks.get(link)
-        if check is None or check.done():
-            again = self._load_again(link, lambda: None)
-            self._checks[link] = asyncio.get_running_loop().create_task(again, name="store-scripts check")
+
+        async def check() -> None:
+            with contextlib.suppress(ToolFailure):
+                await self._keep(link, generation)
+                if not generation:
+                    await self._load_again(link, lambda: None)
+
+        task = self._checks.get(link)
+        if task is None or task.done():
+            self._checks[link] = asyncio.get_running_loop().create_task(check(), name="store-scripts check")
 
     async def _replace(self, link: Link, library: Library, present: Mapping[str, str], generation: str) -> Any:
         """Loads the variant of a library that belongs to a generation. Returns the reply, errors as values; empty:
@@ -205,20 +263,29 @@ class Functions:
 
 
 def load(client: redis.Redis, library: Library) -> None:
-    """Loads a library that a server lacks, over a client of it. Raises RedisError.
+    """Loads a library that a server lacks, over a client of it. Raises RedisError, also if the store has the layout of
+    another release.
 
     A node of a cluster may not have the keys of the fleet, so it gets the variant that is safe in any case.
     """
-    try:
-        found: Any = client.hget(keys.identity.key(keys.FLEET), GENERATION)
-        generation = (found or b"").decode()
-    except redis.exceptions.ResponseError:
-        generation = UNKNOWN
-    try:
-        client.function_load(_text(library, generation), replace=True)
-    except redis.exceptions.ResponseError as error:
-        if not library_exists(error):
-            raise
+    identity, layout = keys.identity.key(keys.FLEET), keys.key_space.key(keys.FLEET)
+    with client.pipeline() as pipe:
+        try:
+            pipe.watch(identity, layout)  # type: ignore[no-untyped-call, unused-ignore]
+            found: Any = pipe.hget(identity, GENERATION)
+            generation, noted = (found or b"").decode(), pipe.get(layout)
+        except redis.exceptions.ResponseError:
+            generation, noted = UNKNOWN, None
+            pipe.reset()
+        if noted not in (None, b"%d" % VERSION):
+            raise redis.exceptions.ResponseError("the store has the layout of another release: stop this process")
+        pipe.multi()
+        pipe.execute_command("FUNCTION", "LOAD", "REPLACE", _text(library, generation))  # type: ignore[no-untyped-call, unused-ignore]
+        try:
+            pipe.execute()
+        except redis.exceptions.ResponseError as error:
+            if not library_exists(error):
+                raise
 
 
 def _text(library: Library, generation: str) -> str:

@@ -16,6 +16,13 @@ STORE_WENT_BACK = Counter(
     "times",
     "How often a process found that the store had lost its last acknowledged writes (restore, failover, crash).",
 )
+FOREIGN_LIBRARIES = Counter(
+    "coordinator_store_foreign_libraries_total",
+    "libraries",
+    "Libraries of functions for an older layout of the store, which a process has found there and deleted: a process "
+    "of an older release still runs.",
+    starts_in="frontend",
+)
 IDEMPOTENCY = Counter(
     "coordinator_idempotency_total",
     "requests",

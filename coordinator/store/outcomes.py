@@ -36,6 +36,7 @@ WITHOUT_REPLY = frozenset({"cancelled", "stopped"})
 _FAILURES = {
     "store_unavailable": "unavailable",
     "store_changed": "changed",
+    "layout_unknown": "changed",
     "store_full": "full",
     "over_capacity": "over_capacity",
 }

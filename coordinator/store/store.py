@@ -8,7 +8,7 @@ import re
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -17,18 +17,19 @@ from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.service import end_tasks
 from coordinator.store import keys
 from coordinator.store.checks.identity import StoreIdentity
+from coordinator.store.checks.version import ServerInfo, supported
 from coordinator.store.cluster.places import Places
 from coordinator.store.cluster.shards import OneServer, Shards, node_timeout, redirect, resend
-from coordinator.store.embedded.binary import MINIMUM_VERSION
 from coordinator.store.errors import (
     ServerError,
     StoreChanged,
     StoreError,
-    StoreTooOld,
     StoreUnreachable,
 )
 from coordinator.store.fences.known import Fenced, KnownFences
+from coordinator.store.following import follow
 from coordinator.store.functions import LOAD_ATTEMPTS, Functions
+from coordinator.store.layout import KnownLayout
 from coordinator.store.link import address, clients, replies
 from coordinator.store.link.clients import Ask, Confirm, Resolver
 from coordinator.store.link.connection import FRESH
@@ -44,7 +45,6 @@ Observe = Callable[[str, float, str, str], None]
 """Called after each script call with the script's name, seconds, the outcome (``outcomes.py``), and the project."""
 
 _log = structlog.get_logger(__name__)
-_VERSION = re.compile(r"(\d+)\.(\d+)")
 _IN_DOUBT = ("CLUSTERDOWN", "READONLY")
 """Codes of errors after which it may be another server that has a slot."""
 _ON_ITS_WAY = ("ASK", "TRYAGAIN")
@@ -65,14 +65,6 @@ class Asked(Protocol):
 
     replayed: bool
     counted: bool
-
-
-class ServerInfo(NamedTuple):
-    """Which server answers."""
-
-    name: str
-    """``Redis`` or ``Valkey``."""
-    version: str
 
 
 class Store(ClientsOfStore):
@@ -118,7 +110,8 @@ class Store(ClientsOfStore):
         self.projects = Places(self.sharded, self.link, self.command_of, lambda: self.identity)
         self._places = self.projects.known
         self.fences = KnownFences(self.projects.now_fenced, self.sharded, self.command_of, self.ask)
-        self._functions = Functions(self._failure, self._shards.tag_on, self.fences.generation)
+        self.layout = KnownLayout(self.sharded, self.command_of)
+        self._functions = Functions(self._failure, self._shards.tag_on, self.fences.generation, self.layout)
         self._settling: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
@@ -214,7 +207,7 @@ class Store(ClientsOfStore):
         try:
             await self._shards.open(partly)
             first = next(link for link in self._shards.links if link.connected) if partly else self.link()
-            self.server = await self._check_version(first)
+            self.server = supported((await first.execute("INFO", "server")).decode(), str(self._address))
             there = [link for link in self._shards.links if link.connected]
             await asyncio.gather(*(self._load_unless_full(link, first) for link in there))
             self._fleet_link = None if partly else first
@@ -280,8 +273,11 @@ class Store(ClientsOfStore):
                 outcome, asked.counted = "ok" if asked.counted else outcome, True
             result: R = reply if script.decode is None else decoded(script.decode, reply)
         except BaseException as error:
+            failure = await self.layout.misread() if isinstance(error, ServerError) else None
             if self.observe is not None:
-                self.observe(script.name, perf_counter() - started, outcome_of(error), project)
+                self.observe(script.name, perf_counter() - started, outcome_of(failure or error), project)
+            if failure is not None:
+                raise failure from error
             raise
         if self.observe is not None:
             self.observe(script.name, perf_counter() - started, outcome, project)
@@ -395,8 +391,8 @@ class Store(ClientsOfStore):
         for link in self._shards.links:
             if not self._functions.present(link):
                 self._on_connected(link)
-        if self.unready:
-            raise ToolFailure("store_unavailable", self.unready, retry_after_ms=replies.RETRY_MS)
+        if problem := self.layout.problem or self.unready:
+            raise ToolFailure("store_unavailable", problem, retry_after_ms=replies.RETRY_MS)
         return elapsed
 
     async def _problem_at(self, link: Link) -> ToolFailure | None:
@@ -412,10 +408,16 @@ class Store(ClientsOfStore):
         problem = self._failure(reply, link) if type(reply) is ServerError else None
         return problem if problem is None or isinstance(problem, ToolFailure) else replies.unavailable("has a defect")
 
-    def follow_fences(self) -> None:
-        """Learns of fenced projects from now on, until ``close``."""
+    def follow(self) -> None:
+        """From now on, until ``close``, learns of fenced projects, and whether the store still has its layout; deletes
+        functions for older layouts."""
         if self._following is None or self._following.done():
-            self._following = asyncio.get_running_loop().create_task(self.fences.follow(), name="store-fences")
+            looks = (self.fences.look, self.layout.look, self._delete_older)
+            self._following = asyncio.get_running_loop().create_task(follow(*looks), name="store-follow")
+
+    async def _delete_older(self) -> None:
+        for link in self._shards.links:
+            await self._functions.delete_older(link)
 
     async def load_functions(self) -> None:
         """Gives all servers the functions that they should have.
@@ -558,19 +560,6 @@ class Store(ClientsOfStore):
             self._warn(error.code, "the store refuses calls", reason=str(error))
         return failure
 
-    async def _check_version(self, link: Link) -> ServerInfo:
-        text = await link.execute("INFO", "server")
-        facts = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
-        valkey = facts.get("valkey_version")
-        server = ServerInfo("Valkey", valkey) if valkey else ServerInfo("Redis", facts.get("redis_version", "0.0"))
-        match = _VERSION.match(server.version)
-        if match is None or (int(match[1]), int(match[2])) < MINIMUM_VERSION:
-            raise StoreTooOld(
-                f"the server at {self._address} is {server.name} {server.version}: Redis 7.0 or newer, "
-                "or any Valkey, is needed"
-            )
-        return server
-
     def _on_connected(self, link: Link) -> None:
         """Loads the scripts into a new connection's server. Calls need not wait for that."""
         if self._opened:
@@ -587,10 +576,11 @@ class Store(ClientsOfStore):
         try:
             await self._functions.load_all(link)
         except ToolFailure as failure:
-            if failure.code != "store_full" and link is first:
+            # One with another layout is refused when this process is to serve from it; others may look at it.
+            if failure.code not in ("store_full", "layout_unknown") and link is first:
                 raise
             _log.warning(
-                "scripts that the store does not know yet are loaded later: it is full, or a shard is away",
+                "scripts that the store does not know yet are loaded later, if it takes them",
                 reason=failure.message,
             )
 

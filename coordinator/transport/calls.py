@@ -110,6 +110,9 @@ class Hints(Protocol):
     async def hint(self, project: str, caller: Caller | None) -> str:
         """The hint for a reader of the project; empty: none. Does not fail."""
 
+    async def misread(self) -> ToolFailure | None:
+        """Why something could not be read, if the store is at fault and not this process; None: it is not."""
+
     async def complete(self, typed: str, caller: Caller | None) -> Completed:
         """Names of projects that the caller may see and that begin with a text. Raises ToolFailure."""
 
@@ -239,8 +242,8 @@ class Calls:
             done = _failed(tool, _late(tool, seconds))
         except Exception:
             _log.exception("tool failed", tool=tool.name, request_id=call.request_id)
-            outcome = "internal"
-            done = _failed(tool, _defect(call))
+            fault = (await self.hints.misread() if self.hints is not None else None) or _defect(call)
+            outcome, done = _outcome(fault), _failed(tool, fault)
         finally:
             self._deadlines.stop(task)
             if ticket is not None and self._admission is not None:

@@ -48,6 +48,10 @@ class Projects(Service):
         """Whether this process knows that the project was written to."""
         return project in self._written
 
+    async def misread(self) -> ToolFailure | None:
+        """Why something could not be read, if the store is at fault and not this process; None: it is not."""
+        return await self._store.layout.misread()
+
     async def hint(self, project: str, caller: Caller | None) -> str:
         """A hint for the reader of a project that nobody has written to; empty: somebody has, or that is unknown."""
         try:

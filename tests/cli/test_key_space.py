@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+import coordinator.processes.frontend  # noqa: F401  # with the other one, registers all scripts
+import workers.tools.demo  # noqa: F401
 from coordinator.cli.exits import Exit
 from coordinator.errors import ToolFailure
 from coordinator.store import KeySpaceDiffers, Store, keys
 from coordinator.store.checks import key_space
 from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.layout import VERSION
 from tests.support.fleets import RunningCommand, fleet_command, once
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
@@ -20,14 +23,14 @@ from tests.support.wait import wait_until
 pytestmark = pytest.mark.anyio
 
 KEY = keys.key_space.key(keys.FLEET)
-OLDER, NEWER = key_space.VERSION - 1, key_space.VERSION + 1
+OLDER, NEWER = VERSION - 1, VERSION + 1
 
 
 async def test_the_first_process_records_the_version(alone: Store) -> None:
     assert await key_space.noted(alone) is None
     for _ in range(2):
         await key_space.settle(alone)
-        assert await key_space.noted(alone) == key_space.VERSION
+        assert await key_space.noted(alone) == VERSION
 
 
 @pytest.mark.parametrize(("there", "word"), [(NEWER, "newer"), (0, "older"), ("x", "not a number")])
@@ -42,7 +45,7 @@ async def test_data_without_a_version_is_served_and_gets_one(alone: Store) -> No
     item = keys.item.key("default", "0" * 32)
     await alone.command("HSET", item, "t", "from before")
     await key_space.settle(alone)
-    assert await key_space.noted(alone) == key_space.VERSION
+    assert await key_space.noted(alone) == VERSION
     assert await alone.command("HGET", item, "t") == b"from before"
 
 
@@ -78,7 +81,7 @@ async def test_a_process_is_not_ready_before_the_store_has_identity_and_version(
 
     await wait_until(ready, what="readiness")
     assert await alone.command("HGET", keys.identity.key(keys.FLEET), "id") == alone.identity.known.encode() != b""
-    assert await key_space.noted(alone) == key_space.VERSION
+    assert await key_space.noted(alone) == VERSION
 
 
 async def test_a_store_taken_by_another_release_is_unready_until_repaired(
@@ -126,15 +129,15 @@ async def test_a_process_that_starts_on_a_read_only_store_initialises_it_first(
 
             await wait_until(ready, what="readiness")
             assert await alone.command("HGET", keys.identity.key(keys.FLEET), "id")
-            assert await key_space.noted(alone) == key_space.VERSION
+            assert await key_space.noted(alone) == VERSION
             assert await asyncio.to_thread(running.end) == Exit.OK
     finally:
         await alone.command("CONFIG", "SET", "min-replicas-to-write", 0)
 
 
 FOREIGN = {
-    OLDER: f"has the key layout of an older release (version {OLDER}; this one has {key_space.VERSION})",
-    NEWER: f"has the key layout of a newer release (version {NEWER}; this one has {key_space.VERSION})",
+    OLDER: f"has the key layout of an older release (version {OLDER}; this one has {VERSION})",
+    NEWER: f"has the key layout of a newer release (version {NEWER}; this one has {VERSION})",
     "2.0": "the store's key-space version is b'2.0', which is not a number",
 }
 """Versions of others, and how they are refused."""

@@ -102,6 +102,9 @@ CASES: dict[str, Case] = {
     "StoreWentBack": Case(
         {"coordinator_store_went_back_total": "0+1x60"}, {"coordinator_store_went_back_total": "3x60"}
     ),
+    "ForeignFunctions": Case(
+        {"coordinator_store_foreign_libraries_total": "0+1x60"}, {"coordinator_store_foreign_libraries_total": "3x60"}
+    ),
     "StoreShardDown": Case(
         {'coordinator_store_shard_away{shard="1"}': "2x60"},
         {'coordinator_store_shard_away{shard="1"}': "0x59 2", 'coordinator_store_shard_away{shard="0"}': "0x60"},

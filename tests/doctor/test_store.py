@@ -30,6 +30,7 @@ from coordinator.store import ServerError, Store, StoreUnreachable
 from coordinator.store.checks import key_space
 from coordinator.store.checks.identity import changed
 from coordinator.store.embedded.server import EmbeddedServer
+from coordinator.store.layout import VERSION
 from coordinator.store.opening import open_patiently
 from tests.doctor.servers import GOOD_CONFIG, GOOD_INFO
 from tests.support.fleets import Http, RunningFleet, fleet_command
@@ -110,7 +111,7 @@ def test_a_fleet_on_its_embedded_server_passes(fleet: RunningFleet) -> None:
     shown = doctor(fleet, "--verbose")
     found = json.loads(doctor(fleet, "--verbose", "--format", "json").stdout)
     assert {one["what"] for one in found} >= {"store.persistence", "store.eviction", "host.files", "settings.times"}
-    assert f"key-space version {key_space.VERSION}" in [one["said"] for one in found if one["what"] == "store.keys"]
+    assert f"key-space version {VERSION}" in [one["said"] for one in found if one["what"] == "store.keys"]
     # The file limit and the disk are those of this machine, and a busy machine may be slow.
     theirs = ("host.files", "host.disk", "store.latency")
     troubles = [one for one in found if one["verdict"] != "ok" and one["what"] not in theirs]

@@ -275,9 +275,9 @@ def _compare_calls(shown: Shown, traffic: Traffic) -> None:
     assert shown.by("coordinator_session_tokens_refused_total", "reason") == {"malformed": 1}
     for nothing in (
         *("store_errors_total", "shed_total", "auth_refused_total", "token_file_reads_total", "store_went_back_total"),
-        *("operations_restarted_total", "config_reloads_total", "feed_cut_total", "feed_gaps_total"),
+        *("operations_restarted_total", "config_reloads_total", "feed_cut_total", "store_foreign_libraries_total"),
         *("subscription_notifications_total", "session_checkpoints_total", "questions_total", "tasks_total"),
-        *("webhook_gaps_total", "process_restarts_total", "worker_jobs_total", "states_lost_total"),
+        *("feed_gaps_total", "webhook_gaps_total", "process_restarts_total", "worker_jobs_total", "states_lost_total"),
         *("step_reports_refused_total", "step_leases_lost_total", "step_jobs_restored_total", "occurrences_total"),
         *("connection_uses_total", "identity_key_fetches_total", "gateway_audit_copies_total"),
     ):

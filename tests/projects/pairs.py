@@ -14,9 +14,9 @@ from coordinator.projects.copying import Copy, End, turn
 from coordinator.projects.passing import PassingStore
 from coordinator.settings.sections.workflows import Signing
 from coordinator.steps import queue_place
-from coordinator.store import Store, keys
+from coordinator.store import Store, following, keys
 from coordinator.store.checks import key_space
-from coordinator.store.fences import copies, known
+from coordinator.store.fences import copies
 from coordinator.store.fences.copies import Fencing
 from coordinator.store.functions import present_libraries
 from coordinator.store.libraries.build import FENCED_PREFIX
@@ -28,7 +28,7 @@ S = TypeVar("S", bound=Store)
 def _hasten(patch: pytest.MonkeyPatch) -> None:
     """Shortens what copies wait for: no function is loaded by others here, and nobody is stopped."""
     patch.setattr(copies, "GRACE_SECONDS", 0.01)
-    patch.setattr(known, "LOOK_SECONDS", 0.05)
+    patch.setattr(following, "LOOK_SECONDS", 0.05)
     patch.setattr(copying, "HEARD_SECONDS", 0.2)
 
 

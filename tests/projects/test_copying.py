@@ -316,7 +316,7 @@ async def test_who_waits_is_told_of_a_move_and_feeds_of_others_go_on(
     both, held = await pair("one", "two"), Held(monkeypatch)
     item = await both.here.add()
     store = both.here.store
-    store.follow_fences()
+    store.follow()
     other = Client(store, "other")
     await other.add()
     reader = FeedReader(store)

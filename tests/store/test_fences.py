@@ -8,14 +8,16 @@ import secrets
 from collections.abc import AsyncIterator
 
 import pytest
+from redis.exceptions import ResponseError
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Script, ServerError, Store
+from coordinator.store import Script, ServerError, Store, keys
 from coordinator.store.embedded.server import EmbeddedServer
 from coordinator.store.fences import copies
 from coordinator.store.fences.copies import CannotFence, Fence, FenceLost, Fencing
 from coordinator.store.fences.known import Fenced
 from coordinator.store.functions import load, present_libraries
+from coordinator.store.layout import VERSION
 from coordinator.store.libraries.build import FENCED_PREFIX, Library, fenced_name, fenced_text
 from coordinator.store.link import clients
 from coordinator.store.link.address import parse
@@ -164,6 +166,16 @@ async def test_a_worker_thread_loads_what_is_wanted(alone: Store, fences: Fencin
         for _ in range(2):
             load(client, FIXTURES)
     assert all(name.startswith(FENCED_PREFIX) for name in await libraries(alone))
+
+
+async def test_a_worker_thread_loads_nothing_into_a_store_of_another_layout(
+    alone: Store, own_server: EmbeddedServer
+) -> None:
+    await alone.command("FUNCTION", "FLUSH")
+    await alone.command("SET", keys.key_space.key(keys.FLEET), VERSION + 1)
+    with clients.client(parse(own_server.url)) as client, pytest.raises(ResponseError, match="another release"):
+        load(client, FIXTURES)
+    assert await libraries(alone) == set()
 
 
 async def test_no_call_gets_through_while_functions_come_and_go(

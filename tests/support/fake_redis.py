@@ -59,6 +59,11 @@ class Peer:
             assert (await self.command())[0] == name
             self.send(answer)
 
+    async def has_layout(self) -> None:
+        """Answers that no layout is noted in the store yet."""
+        assert (await self.command())[0] == b"GET"
+        self.send(b"$-1\r\n")
+
     async def usual(self) -> None:
         """Answers which generation of functions is in use: the usual one."""
         assert (await self.command())[0] == b"HGET"

@@ -15,9 +15,12 @@ from coordinator.errors import CATALOGUE, ToolFailure
 from coordinator.metrics.cells import Buckets
 from coordinator.overload import Admission
 from coordinator.settings.sections.overload import Overload
+from coordinator.store import Store, keys
+from coordinator.store.layout import VERSION
 from coordinator.toolsets.tool import Call, Reply
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.metrics import FAST_PATH, REQUEST_DURATION, REQUESTS, SLOT_REQUESTS
+from coordinator.transport.projects import Projects
 from tests.support.counts import all_counted, counted
 from tests.support.wait import wait_until
 from tests.transport.rig import Add, Fail, Nothing, Pong, Rig, Wait, call, legacy, make_app, modern, send
@@ -47,6 +50,15 @@ async def test_outcomes_are_reported(logged: list[Any]) -> None:
     assert all_counted(REQUEST_DURATION) == {("add", "fast"): 1, ("fail", "sdk"): 5, ("broken", "stdio"): 1}
     assert counted(SLOT_REQUESTS) == 7
     assert logged[-1]["tool"] == "broken"
+
+
+async def test_what_cannot_be_read_is_no_defect_if_the_store_has_another_layout(alone: Store) -> None:
+    _, _, tools = make()
+    calls = Calls(10_000, hints=Projects(alone))
+    for version, code in ((VERSION + 1, "layout_unknown"), (VERSION, "INTERNAL_ERROR")):
+        await alone.command("SET", keys.key_space.key(keys.FLEET), version)
+        done = await calls.run(tools["broken"], CALL, Nothing(), "fast")
+        assert msgspec.json.decode(done.body)["error"]["code"] == code
 
 
 class Full:

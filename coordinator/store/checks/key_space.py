@@ -1,7 +1,7 @@
-"""The version of a store's key layout: written by the first process that uses the store, checked by all others.
+"""The version of a store's key layout (``layout.py``): written by the first process that uses the store, checked by
+all others.
 
-A release whose layout earlier releases would misread has another ``VERSION``. Processes of both cannot use the same
-store: the one that comes second refuses to start.
+Processes of two layouts cannot use the same store: the one that comes second refuses to start.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.store.errors import KeySpaceDiffers, StoreChanged, StoreError
+from coordinator.store.layout import VERSION, differs, version_of
 from coordinator.store.store import Store
 
-VERSION = 6
 ADVICE = "serve this store with the release that it belongs to, or give this one another store"
 
 _AGAIN_SECONDS = 0.25
@@ -29,12 +29,7 @@ async def noted(store: Store) -> int | None:
         ToolFailure: as ``Store.command`` says.
         KeySpaceDiffers: the noted version is not a number.
     """
-    found = await store.command("GET", keys.key_space.key(keys.FLEET))
-    if found is None:
-        return None
-    if not found.isdigit():
-        raise KeySpaceDiffers(f"the store's key-space version is {found[:20]!r}, which is not a number")
-    return int(found)
+    return version_of(await store.command("GET", keys.key_space.key(keys.FLEET)))
 
 
 async def settle(store: Store) -> None:
@@ -47,7 +42,7 @@ async def settle(store: Store) -> None:
         KeySpaceDiffers: it has the layout of another release.
         StoreChanged: it is in use, but has no identity.
     """
-    store.follow_fences()
+    store.follow()
     try:
         await _settle(store)
     except ToolFailure as failure:
@@ -85,9 +80,3 @@ async def _settle(store: Store) -> None:
         raise StoreChanged("the store is in use but has no identity; to serve it anyway: fleet store accept")
     if found not in (None, VERSION):
         raise KeySpaceDiffers(f"{differs(found)}: {ADVICE}")
-
-
-def differs(found: int | None) -> str:
-    """The problem, in words, if another version is noted."""
-    which = "a newer" if found is not None and found > VERSION else "an older"
-    return f"the store has the key layout of {which} release (version {found}; this one has {VERSION})"

@@ -124,6 +124,7 @@ class Fencing:
 
     async def _convert(self, client: Any, generation: str) -> None:
         """Replaces the libraries of a server, and adds those of this release that it lacks."""
+        await self.store.layout.demand()
         texts = {one.name: one.text for one in {script.function_library for script in Script.registered()}}
         async with _answers():
             listed = await client.execute_command("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*", "WITHCODE")

@@ -16,8 +16,6 @@ functions no longer look. They learn that from a counter of changes: on each new
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, get_args
 
@@ -35,8 +33,6 @@ CHANGES, GENERATION = "n", "g"
 """Fields of the store's identity: how often projects were fenced or released, and the generation of functions."""
 UNKNOWN = "0"
 """The generation of functions that were loaded while the fleet's keys could not be read: they look, to be safe."""
-LOOK_SECONDS = 1.0
-"""How often a process that serves looks whether projects were fenced or released."""
 RETRY_MS = 1_000
 _KEY = keys.identity.key(keys.FLEET)
 
@@ -84,13 +80,6 @@ class KnownFences:
         """Learns of projects that were fenced or released. Raises ToolFailure, ServerError as ``Store.command``."""
         found = await self._send(keys.FLEET, "HGET", _KEY, CHANGES)
         await self.heard((found or b"").decode(), self._ask)
-
-    async def follow(self) -> None:
-        """Looks again and again, until it is cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            with contextlib.suppress(ToolFailure, ServerError):
-                await self.look()
 
     async def heard(self, changes: str, ask: Ask) -> None:
         """The store says how often projects were fenced or released: reads which ones, if that is news.

@@ -21,7 +21,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coordinator.store import keys, record_layout
+from coordinator.store import keys, layout, record_layout
 from coordinator.store.errors import ScriptError
 from coordinator.store.libraries import reach
 from coordinator.store.libraries import source as lua_source
@@ -37,6 +37,7 @@ _GLOBALS = "redis,cmsgpack,struct,string,math,table,ipairs,pairs,next,tonumber,t
 _BEGIN = """\
 #!lua name={prefix}{digest}
 local guard,closed
+LAYOUT
 local m={{}} local n,f,w={{'no-writes'}},{{'allow-oom'}},{{}}
 local function r(name,flags,callback)
 callback=guard and guard(callback) or callback
@@ -46,9 +47,13 @@ local function globals() return GLOBALS end
 local LOCALS,GLOBALS local g
 g=function(s,p) GLOBALS=globals() LOCALS=CALLED g=m.run return g(s,p) end
 """
-_BEGIN = (
-    _BEGIN.replace("GLOBALS", _GLOBALS).replace("LOCALS", ",".join(LOCALS.values())).replace("CALLED", ",".join(LOCALS))
-)
+_FILLED = {
+    "GLOBALS": _GLOBALS,
+    "LOCALS": ",".join(LOCALS.values()),
+    "CALLED": ",".join(LOCALS),
+    "LAYOUT": layout.MARK,
+}
+_BEGIN = functools.reduce(lambda text, name: text.replace(name, _FILLED[name]), _FILLED, _BEGIN)
 _UNGUARDED = "local guard,closed\n"
 _GUARDED = (
     "local function guard(open) return function(K,A)"

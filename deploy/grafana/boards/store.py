@@ -116,6 +116,13 @@ STORE = Dashboard(
                     [(f"60 * {rate('coordinator_store_went_back_total')}", "times")],
                     "StoreWentBack",
                 ),
+                Panel(
+                    "Functions of an older layout",
+                    "Libraries that processes of older releases have loaded, and that were deleted, per minute.",
+                    "short",
+                    [(f"60 * {rate('coordinator_store_foreign_libraries_total')}", "libraries")],
+                    "ForeignFunctions",
+                ),
             ),
         ),
         (
