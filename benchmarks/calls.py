@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from benchmarks.loader import FAMILY, item_id, title
+from benchmarks.support import Failed
 from coordinator.toolsets.items.rules.ids import dashed
 
 Json = dict[str, Any]
+_TRIES = 1000
 
 
 class World:
@@ -31,6 +33,8 @@ class World:
         """Ids of items that were created singly, to be deleted."""
         self.trees: list[str] = []
         """Roots of trees that were created, to be completed."""
+        self.changed: set[str] = set()
+        """Tasks that were claimed or started: another such call could be refused."""
         self.noted: list[str] = []
         self.linked: list[tuple[str, str]] = []
 
@@ -41,6 +45,14 @@ class World:
     def task(self) -> str:
         """A task's id."""
         return dashed(item_id(self.number()))
+
+    def fresh(self) -> str:
+        """The id of a task that no call has claimed or started. Raises Failed: there are too few items."""
+        found = next(filter(lambda task: task not in self.changed, (self.task() for _ in range(_TRIES))), "")
+        if not found:
+            raise Failed(f"{self.size} items are too few for so many calls")
+        self.changed.add(found)
+        return found
 
     def feature(self) -> str:
         """A feature's id."""
@@ -58,6 +70,8 @@ class World:
             self.made += [item["id"] for item in answer["items"]]
         elif case.tool == "create_work_tree":
             self.trees.append(answer["root"]["id"])
+        elif case.tool == "claim_item":
+            self.changed |= {one["itemId"] for one in answer["claimResults"]}
 
 
 class Case(NamedTuple):
@@ -120,7 +134,7 @@ def _unlink(world: World) -> Json:
 def _advance(trigger: str) -> Callable[[World], Json]:
     def make(world: World) -> Json:
         signed = world.signed()
-        return {"transitions": [{"itemId": world.task(), "trigger": trigger, "actor": signed["actor"]}],
+        return {"transitions": [{"itemId": world.fresh(), "trigger": trigger, "actor": signed["actor"]}],
                 "requestId": signed["requestId"]}  # fmt: skip
 
     return make
@@ -162,7 +176,7 @@ CASES = (
     Case("get_context", "health", lambda w: {}),
     Case("get_next_item", "", lambda w: {"limit": 5, "includeDetails": True, "includeAncestors": True}),
     Case("get_next_item", "one tag", lambda w: {"limit": 5, "tags": "area-11"}),
-    Case("claim_item", "by id", lambda w: w.signed(claims=[{"itemId": w.task()}])),
+    Case("claim_item", "by id", lambda w: w.signed(claims=[{"itemId": w.fresh()}])),
     Case("claim_item", "selector", lambda w: w.signed(claims=[{"selector": {}}])),
     Case("claim_item", "selector, one tag", lambda w: w.signed(claims=[{"selector": {"tags": "area-04"}}])),
 )

@@ -100,7 +100,7 @@ async def _rounds(urls: dict[int, str], rounds: int, calls: int) -> dict[tuple[C
     return found
 
 
-def main(sizes: str = "1000,20000", rounds: str = "3", calls: str = "30") -> None:
+def main(sizes: str = "10000,20000", rounds: str = "3", calls: str = "30") -> None:
     """Loads, measures and prints."""
     with servers(sizes, Shape(tags=2, typed=True)) as urls:
         found = uvloop.run(_rounds(urls, int(rounds), int(calls)))
