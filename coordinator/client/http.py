@@ -98,6 +98,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open = False
+        self._parts.clear()
+        self._headers.clear()
         self._fail(Broken(str(exc) if exc else "the connection was closed", connected=True))
 
     def data_received(self, data: bytes) -> None:
@@ -191,6 +193,7 @@ class Pool:
             raise
         if self._closed:
             connection.close()
+            self._stop_looking()
         elif connection.open:
             self._idle.append(connection)
         return response
@@ -201,6 +204,9 @@ class Pool:
         for connection in self._idle:
             connection.close()
         self._idle.clear()
+        self._stop_looking()
+
+    def _stop_looking(self) -> None:
         if self._look is not None and self._next_late() == math.inf:
             self._look.cancel()
             self._looks_at, self._look = math.inf, None

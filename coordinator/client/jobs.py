@@ -101,6 +101,7 @@ class Jobs:
         return self
 
     async def __anext__(self) -> Job:
+        self._core.check_process()
         if self._until is not None and self._watch is None:
             self._watch = self._core.background(self._until())
             self._watch.add_done_callback(lambda _: self._end())
@@ -111,7 +112,6 @@ class Jobs:
             if self._ready:
                 slot = self._ready.popleft()
             else:
-                self._core.check_process()
                 self.event_loop = asyncio.get_running_loop()
                 if (free := await self._slots.take(self._takers)) is None:
                     break

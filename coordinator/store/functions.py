@@ -72,7 +72,7 @@ class Functions:
         """How many libraries and functions a server had when they were listed, and when that was."""
         self._loads: dict[tuple[Link, str], asyncio.Future[Any]] = {}
         self._loading: dict[Link, asyncio.Task[None]] = {}
-        self._checks: dict[Link, asyncio.Task[None]] = {}
+        self._checks: set[asyncio.Task[None]] = set()
         self._loaded_on: weakref.WeakKeyDictionary[Link, int] = weakref.WeakKeyDictionary()
 
     def present(self, link: Link) -> bool:
@@ -81,8 +81,8 @@ class Functions:
 
     async def close(self) -> None:
         """Ends what is loaded in the background."""
-        loading = [*self._loading.values(), *self._checks.values()]
-        self._loading, self._checks = {}, {}
+        loading = [*self._loading.values(), *self._checks]
+        self._loading = {}
         await end_tasks(*loading)
 
     def load_later(self, link: Link, loaded: Callable[[], None]) -> None:
@@ -165,9 +165,10 @@ class Functions:
     async def delete_older(self, link: Link) -> None:
         """Deletes libraries for older layouts: of processes that were stopped while the store was brought to this one.
 
-        Raises ToolFailure, ServerError.
+        Libraries that do not say their layout are not touched, and none where the server has several databases: the
+        one for which a library is may have the older layout. Raises ToolFailure, ServerError.
         """
-        if self._layout.problem:
+        if not self._layout.confirmed:
             return
         engines = mapping(mapping(await link.execute("FUNCTION", "STATS"))[b"engines"])
         counts, moment = mapping(engines[b"LUA"]), monotonic()
@@ -177,8 +178,10 @@ class Functions:
         names = await present_libraries(link)
         for name in names - self._layouts.keys():
             for one in await link.execute("FUNCTION", "LIST", "LIBRARYNAME", name, "WITHCODE"):
-                self._layouts[name] = layout_of(mapping(one)[b"library_code"].decode())
-        for name in sorted(name for name in names if self._layouts.get(name, VERSION) < VERSION):
+                self._layouts[name] = layout_of(mapping(one)[b"library_code"].decode(errors="replace")) or VERSION
+        older = sorted(name for name in names if self._layouts.get(name, VERSION) < VERSION)
+        databases = (await link.execute("INFO", "keyspace")).count(b":keys=") if older else 0
+        for name in older if databases < 2 else ():
             _log.error("a process of an older release has loaded functions: stop it", library=name)
             FOREIGN_LIBRARIES.inc()
             with contextlib.suppress(ServerError):  # another process was faster
@@ -205,9 +208,9 @@ class Functions:
                 if not generation:
                     await self._load_again(link, lambda: None)
 
-        task = self._checks.get(link)
-        if task is None or task.done():
-            self._checks[link] = asyncio.get_running_loop().create_task(check(), name="store-scripts check")
+        task = asyncio.get_running_loop().create_task(check(), name="store-scripts check")
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
 
     async def _replace(self, link: Link, library: Library, present: Mapping[str, str], generation: str) -> Any:
         """Loads the variant of a library that belongs to a generation. Returns the reply, errors as values; empty:
@@ -269,23 +272,29 @@ def load(client: redis.Redis, library: Library) -> None:
     A node of a cluster may not have the keys of the fleet, so it gets the variant that is safe in any case.
     """
     identity, layout = keys.identity.key(keys.FLEET), keys.key_space.key(keys.FLEET)
-    with client.pipeline() as pipe:
-        try:
-            pipe.watch(identity, layout)  # type: ignore[no-untyped-call, unused-ignore]
-            found: Any = pipe.hget(identity, GENERATION)
-            generation, noted = (found or b"").decode(), pipe.get(layout)
-        except redis.exceptions.ResponseError:
-            generation, noted = UNKNOWN, None
-            pipe.reset()
-        if noted not in (None, b"%d" % VERSION):
-            raise redis.exceptions.ResponseError("the store has the layout of another release: stop this process")
-        pipe.multi()
-        pipe.execute_command("FUNCTION", "LOAD", "REPLACE", _text(library, generation))  # type: ignore[no-untyped-call, unused-ignore]
-        try:
-            pipe.execute()
-        except redis.exceptions.ResponseError as error:
-            if not library_exists(error):
-                raise
+    for _ in range(LOAD_ATTEMPTS):
+        with client.pipeline() as pipe:
+            try:
+                pipe.watch(identity, layout)  # type: ignore[no-untyped-call, unused-ignore]
+                found: Any = pipe.hget(identity, GENERATION)
+                generation, noted = (found or b"").decode(), pipe.get(layout)
+            except redis.exceptions.ResponseError:
+                generation, noted = UNKNOWN, None
+                pipe.reset()
+            if noted not in (None, b"%d" % VERSION):
+                raise redis.exceptions.ResponseError("the store has the layout of another release: stop this process")
+            pipe.multi()
+            text = _text(library, generation)
+            pipe.execute_command("FUNCTION", "LOAD", "REPLACE", text)  # type: ignore[no-untyped-call, unused-ignore]
+            try:
+                pipe.execute()
+            except redis.exceptions.WatchError:
+                continue  # both are written when fences come and go
+            except redis.exceptions.ResponseError as error:
+                if not library_exists(error):
+                    raise
+        return
+    raise redis.exceptions.ResponseError("the fences of the store change again and again")
 
 
 def _text(library: Library, generation: str) -> str:

@@ -25,15 +25,14 @@ VERSION = 6
 MARK = f"-- layout {VERSION}"
 """The line of a library's text that says so."""
 RETRY_MS = 1_000
-_MARKED = re.compile(r"^-- layout (\d+)$", re.MULTILINE)
-_FIRST_MARKED = 6
+_MARKED = re.compile(r"^-- layout (\d{1,9})$", re.MULTILINE)
 _KEY = keys.key_space.key(keys.FLEET)
 
 
-def layout_of(text: str) -> int:
-    """The layout that a library is for, by its text."""
+def layout_of(text: str) -> int | None:
+    """The layout that a library is for, by its text; None: it does not say so, and may be anybody's."""
     found = _MARKED.search(text)
-    return int(found[1]) if found else _FIRST_MARKED
+    return int(found[1]) if found else None
 
 
 def version_of(noted: bytes | None) -> int | None:
@@ -42,7 +41,7 @@ def version_of(noted: bytes | None) -> int | None:
     Raises:
         KeySpaceDiffers: it is not a number.
     """
-    if noted is not None and not noted.isdigit():
+    if noted is not None and not (noted.isdigit() and len(noted) < 10):
         raise KeySpaceDiffers(f"the store's key-space version is {noted[:20]!r}, which is not a number")
     return None if noted is None else int(noted)
 
@@ -66,9 +65,12 @@ class KnownLayout:
         self._send = send
         self.problem = ""
         """Why the process cannot serve from the store; empty: it can, as far as it knows."""
+        self.confirmed = False
+        """Whether the store had this layout when it was asked last."""
 
     async def look(self) -> None:
         """Asks the store. Raises ToolFailure, ServerError as ``Store.command``."""
+        self.confirmed = False
         found = await self._send(keys.FLEET, "GET", _KEY)
         try:
             version = version_of(found)
@@ -76,6 +78,7 @@ class KnownLayout:
             self.problem = str(error)
         else:
             self.problem = "" if version in (None, VERSION) else differs(version)
+            self.confirmed = version == VERSION
 
     async def misread(self) -> ToolFailure | None:
         """Why something in the store cannot be read: it has another layout by now; None: it has not."""
@@ -99,4 +102,8 @@ class KnownLayout:
             if not self._sharded:
                 raise
         if self.problem:
-            raise ToolFailure("layout_unknown", f"{self.problem}; stop this process", retry_after_ms=RETRY_MS)
+            raise self.failure()
+
+    def failure(self) -> ToolFailure:
+        """That of calls while there is a problem."""
+        return ToolFailure("layout_unknown", f"{self.problem}; stop this process", retry_after_ms=RETRY_MS)

@@ -250,6 +250,8 @@ class Store(ClientsOfStore):
         """
         started = perf_counter()
         try:
+            if self.layout.problem:
+                raise self.layout.failure()
             place = (
                 self._places.get(project)
                 or self.projects.of(script, project)
@@ -379,6 +381,8 @@ class Store(ClientsOfStore):
             ToolFailure: store_unavailable, also if the server answers but takes no writes, or has not been settled
                 yet. A full one still accepts some writes, so it does not count as failed, unless it lacks the script.
         """
+        if self.layout.problem:
+            raise replies.unready(self.layout.problem)
         started = perf_counter()
         links = self._shards.links
         if len(links) > 1:
@@ -391,8 +395,8 @@ class Store(ClientsOfStore):
         for link in self._shards.links:
             if not self._functions.present(link):
                 self._on_connected(link)
-        if problem := self.layout.problem or self.unready:
-            raise ToolFailure("store_unavailable", problem, retry_after_ms=replies.RETRY_MS)
+        if self.unready:
+            raise replies.unready(self.unready)
         return elapsed
 
     async def _problem_at(self, link: Link) -> ToolFailure | None:
@@ -417,7 +421,8 @@ class Store(ClientsOfStore):
 
     async def _delete_older(self) -> None:
         for link in self._shards.links:
-            await self._functions.delete_older(link)
+            with contextlib.suppress(ToolFailure, ServerError):
+                await self._functions.delete_older(link)
 
     async def load_functions(self) -> None:
         """Gives all servers the functions that they should have.

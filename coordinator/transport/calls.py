@@ -242,8 +242,9 @@ class Calls:
             done = _failed(tool, _late(tool, seconds))
         except Exception:
             _log.exception("tool failed", tool=tool.name, request_id=call.request_id)
+            self._deadlines.stop(task)
             fault = (await self.hints.misread() if self.hints is not None else None) or _defect(call)
-            outcome, done = _outcome(fault), _failed(tool, fault)
+            outcome, code, done = _outcome(fault), fault.code, _failed(tool, fault)
         finally:
             self._deadlines.stop(task)
             if ticket is not None and self._admission is not None:

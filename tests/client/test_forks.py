@@ -191,3 +191,30 @@ asyncio.run(main())
 """
     lines = run(script, running, named)
     assert [line.partition(" (")[0] for line in lines] == [REFUSED] * 3 + ["child 7", "0"]
+
+
+def test_a_child_does_not_take_a_job_that_has_come_for_the_parent(running: RunningFleet, named: str) -> None:
+    script = """
+async def main():
+    async with Fleet(url, project=project, agent="w") as fleet:
+        items = [{"title": "one"}, {"title": "two"}]
+        await fleet.call("manage_items", {"operation": "create", "items": items})
+        jobs = fleet.jobs(wait=False)
+        async with await anext(jobs) as job:
+            await job.done(next=True)
+        if os.fork() == 0:
+            try:
+                jobs.__anext__().send(None)
+            except RuntimeError as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.wait()
+        async with await anext(jobs) as job:
+            await job.done()
+        print(job.title, job.outcome, flush=True)
+
+asyncio.run(main())
+"""
+    said = run(script, running, named)
+    assert REFUSED in said[0]
+    assert said[1:] == ["two done"]

@@ -26,7 +26,7 @@ from coordinator.processes.fleetfile import Fleet, FleetFile
 from coordinator.settings import Settings
 from coordinator.settings.sections.auth import Auth
 from coordinator.steps.handoff import RQ_PREFIX
-from coordinator.store import ServerError, Store, StoreUnreachable
+from coordinator.store import ServerError, Store, StoreUnreachable, keys
 from coordinator.store.checks import key_space
 from coordinator.store.checks.identity import changed
 from coordinator.store.embedded.server import EmbeddedServer
@@ -301,3 +301,14 @@ def test_the_redis_of_a_fleet_is_found_by_its_data_directory(tmp_path: Path, red
         file.write(Fleet(7, "1.0", "http://127.0.0.1:9", True, at, str(tmp_path), redis_url, None, ()))
         done = fleet_command("audit", "--data-dir", str(tmp_path))
     assert (done.returncode, done.stdout.startswith("project default: ")) == (0, True), done.stderr
+
+
+@pytest.mark.anyio
+async def test_a_store_of_another_layout_is_reported_although_it_lacks_the_functions(
+    alone: Store, own_server: EmbeddedServer
+) -> None:
+    await alone.command("SET", keys.key_space.key(keys.FLEET), VERSION + 1)
+    await alone.command("FUNCTION", "FLUSH")
+    found = await whole.check_store(own_server.url, 5000)
+    (judged,) = [one for one in found if one.what == "store.keys"]
+    assert (judged.verdict, "newer release" in judged.said) == ("fails", True)

@@ -61,6 +61,18 @@ async def test_what_cannot_be_read_is_no_defect_if_the_store_has_another_layout(
         assert msgspec.json.decode(done.body)["error"]["code"] == code
 
 
+async def test_a_defect_at_the_deadline_is_answered(alone: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, tools = make()
+    hints = Projects(alone)
+
+    async def late() -> None:
+        await asyncio.sleep(0.2)
+
+    monkeypatch.setattr(hints, "misread", late)
+    done = await Calls(50, hints=hints).run(tools["broken"], CALL, Nothing(), "fast")
+    assert msgspec.json.decode(done.body)["error"]["code"] == "INTERNAL_ERROR"
+
+
 class Full:
     """Sheds every call, or lets it wait for ever."""
 

@@ -78,8 +78,9 @@ class Guard:
         # Signals that may be sent to all processes of a service. The guard ends after them, so it has them blocked from
         # its first instruction on.
         blocked = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, blocked)  # in here, because a handler may raise at once
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_PROGRAM)],
                 stdin=reading,
@@ -93,8 +94,8 @@ class Guard:
             os.close(self._pipe)
             raise
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(reading)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _forget_all(self) -> None:
         """In a copy of this process: the pipe must end with the original, whose groups are not those of the copy."""

@@ -96,6 +96,7 @@ class Fencing:
                 await asyncio.gather(*(self._convert(one, generation) for one in self.store.client_of_each().values()))
             else:
                 raise CannotFence("functions of the store are replaced again and again by another process")
+            await self.store.layout.demand()  # else others delete what was loaded
             await asyncio.sleep(wait)
 
     async def looks(self) -> bool:

@@ -38,6 +38,11 @@ def unavailable(why: str) -> ToolFailure:
     return ToolFailure("store_unavailable", f"the store {why}", retry_after_ms=RETRY_MS)
 
 
+def unready(why: str) -> ToolFailure:
+    """The store answers, but this process does not serve from it; ``why`` is a sentence."""
+    return ToolFailure("store_unavailable", why, retry_after_ms=RETRY_MS)
+
+
 def changed(why: str) -> ToolFailure:
     """The store is not the one that the fleet had, so nothing was sent to it; ``why`` is a sentence for operators,
     too."""
