@@ -199,6 +199,20 @@ COMMANDS: dict[str, Command] = {
         """,
         ("fleet project accept web", "fleet project accept web --redis-url redis://backup:6379/3"),
     ),
+    "project pause": Command(
+        "coordinator.cli.projects.pause_command:pause",
+        """Let nobody claim an item of a project until it is resumed.
+
+        Work that goes on is not touched: renewals, notes, results and releases succeed. Claims that wait stay where
+        they are, and get their items in order afterwards; others get the outcome project_paused, with the reason.
+        """,
+        ("fleet project pause web", "fleet project pause web --reason 'the staging cluster is down'"),
+    ),
+    "project resume": Command(
+        "coordinator.cli.projects.pause_command:resume",
+        "Let agents claim items of a paused project again, those that wait first.",
+        ("fleet project resume web", "fleet project resume web --json"),
+    ),
     "top": Command(
         "coordinator.cli.top.command:top",
         """Show what the fleet does right now: calls, latencies, shedding, claims, contention, store and workers.
@@ -521,7 +535,7 @@ GROUPS: dict[str, Command] = {
     ),
     "project": Command(
         "",
-        "List the projects of the store, copy one to another store, back it up, or move it to another shard.",
+        "List the projects of the store, pause one, copy it to another store, or move it to another shard.",
         ("fleet project list", "fleet project copy web --to redis://backup:6379/3"),
     ),
     "definitions": Command(

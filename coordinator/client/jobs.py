@@ -32,6 +32,8 @@ _PATIENCE = 3
 _LONGEST_PAUSE = 60.0
 UNWANTED = "no more jobs are wanted"
 FAILED = ("failed", "gave_up")
+NOTHING = ("no_match", "project_paused")
+"""Outcomes of claims for which it is worth waiting."""
 SPENT_SECONDS = 300.0
 """The longest pause of an agent whose budget is spent: it may be raised."""
 
@@ -45,6 +47,8 @@ class Jobs:
     Attributes:
         held_back: how many items are held back, by reason (``heldBack`` of ``claim_item``), when the last claim got
             nothing; empty if it got a job, or nothing is held back.
+        paused: who has paused the project, since when and why (``paused`` of ``claim_item``), when the last claim got
+            nothing because of that; None: it did not.
         got_nothing: is called when a claim has got nothing. Default: the first reason why is logged.
 
     Args:
@@ -91,6 +95,7 @@ class Jobs:
         self._away = 0
         self._empty = False
         self.held_back: dict[str, int] = {}
+        self.paused: dict[str, str] | None = None
         self.got_nothing: Callable[[], None] = self._explain
         self._explained = False
         slots.loops.add(self)
@@ -225,7 +230,7 @@ class Jobs:
         if not found_none or not self._wait:
             # Without a wait the call is much cheaper, and while there is work it gets some.
             result = await self._asked(slot, arguments, sent)
-            if result["outcome"] != "no_match" or not self._wait or self._ready or self._ended:
+            if result["outcome"] not in NOTHING or not self._wait or self._ready or self._ended:
                 return self._outcome(slot, result, sent)
         arguments, sent = {**self._claims, "requestId": new_request_id(), "waitMs": WAIT_MS}, now()
         if not (self._ready or self._ended):
@@ -262,6 +267,11 @@ class Jobs:
 
     def _note(self, result: dict[str, Any]) -> None:
         self.held_back = counted(result) if "heldBack" in result else {}
+        if (pause := result.get("paused")) != self.paused:
+            self.paused = pause
+            if pause is not None:
+                why = f": {pause['reason']}" if pause["reason"] else ""
+                _log.warning("the project is paused by %s%s", pause["by"], why)
         if result["outcome"] == "no_match":
             self.got_nothing()
 
@@ -341,10 +351,10 @@ class Jobs:
 
     def hear(self, slot: Slot[Job], result: dict[str, Any], sent: float) -> None:
         self._away, self.held_back = 0, {}
-        if result["outcome"] != "success":
+        if result["outcome"] != "success" or self.paused:
             self._note(result)
         slot.granted = self._outcome(slot, result, sent)
-        slot.found_none = result["outcome"] == "no_match"
+        slot.found_none = result["outcome"] in NOTHING
 
     def leave(self, slot: Slot[Job], released: dict[str, Any]) -> bool:
         if self._ended:

@@ -116,6 +116,8 @@ KINDS: dict[str, Kind] = {
     "expire": Kind("item.expire", "items", "The claim on an item expired.", asked=True),
     "agent_drain": Kind("agent.drain", "items", "An operator drains an agent, or those with slots of its name."),
     "agent_undrain": Kind("agent.undrain", "items", "The drain of an agent was ended."),
+    "project_pause": Kind("project.pause", "items", "An operator lets nobody claim in the project."),
+    "project_resume": Kind("project.resume", "items", "The pause of the project was ended."),
     "attempt": Kind(
         "item.attempt",
         "items",

@@ -151,6 +151,7 @@ agent_seen = Family("as", "zset", single=True, reason="at most 10000; an entry g
                     doc="agents by when they were last seen")  # fmt: skip
 agent_attempts = Family("aa", "hash", single=True, reason="an entry goes with that of agent_seen",
                         doc="attempts by agent: claims that ended in work or review without an effect")  # fmt: skip
+paused = Family("pz", "hash", single=True, reason="until an operator resumes the project", doc="what is paused")
 agent_drains = Family("ad", "hash", single=True, reason="until an operator ends them; at most 1000",
                       doc="agents that are being drained, and since when")  # fmt: skip
 requirements = Family("rs", "hash", single=True, reason="an entry goes with its last item; at most 500",

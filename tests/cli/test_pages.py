@@ -122,12 +122,12 @@ def test_commands_can_be_pasted_into_a_shell(fleet: RunningFleet, tmp_path: Path
 STAYS = ("up", "serve", "worker", "run", "stdio", "top", "demo", "events")
 """Commands that serve, or run for long. tests/cli/test_help.py parses their examples."""
 ELSEWHERE = (
-    *("cluster status", "project copy", "project move", "project accept"),
+    *("cluster status", "project copy", "project move", "project accept", "project pause", "project resume"),
     *("gateway approvals show", "gateway approvals resolve"),
     *(name for name in COMMANDS if "webhooks" in name),
 )
-"""Need a cluster or a second store, somebody who asks, or a receiver: test_cluster.py, tests/projects,
-tests/gateway/test_example.py and tests/webhooks/test_fleet.py run them.
+"""Need a cluster or a second store, somebody who asks, or a receiver, or keep others from their work: test_cluster.py,
+tests/projects, tests/gateway/test_example.py, tests/webhooks/test_fleet.py and tests/client/test_pauses.py run them.
 """
 
 

@@ -39,7 +39,8 @@ LINES = {
     "items ready": "", "items release": "1111", "items reopen": "1111", "items resume": "1111",
     "items retry": "1111", "items search": "x", "items show": "1111", "items start": "1111", "items tree": "",
     "items watch": "1111 --timeout 1", "project accept": "nothing", "project copy": "nothing",
-    "project list": "", "project move": "nothing --to-shard 1", "status": "", "usage": "", "webhooks list": "",
+    "project list": "", "project move": "nothing --to-shard 1",
+    "project pause": "nothing", "project resume": "nothing", "status": "", "usage": "", "webhooks list": "",
     "webhooks pause": "x", "webhooks resume": "x", "webhooks rotate": "x", "webhooks test": "x",
 }  # fmt: skip
 """Commands that are about a fleet which runs, each with arguments."""

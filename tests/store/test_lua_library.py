@@ -25,7 +25,7 @@ from coordinator.toolsets.tool import Services
 from coordinator.webhooks.records import LIBRARY as WEBHOOKS
 from workers.tools.demo import LIBRARY as WORKERS
 
-MOST_BYTES = 490_000
+MOST_BYTES = 500_000
 """Of all libraries together. The server keeps them forever, and each of their functions, too."""
 HEADER = "--[[\npurpose: P\nguarantee: G\nargs: {args}\nreply: R\nerrors: none\nowns: {owns}\n{full}--]]\n"
 Make = Callable[..., Library]

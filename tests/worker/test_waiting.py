@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
 from coordinator.toolsets.items.store.agents.drains import begin_drain
+from coordinator.toolsets.items.store.pauses import pause_claims, resume_claims
 from coordinator.toolsets.tool import Delivery
 from tests.items.moments import server_time
 from tests.support.wait import wait_until
@@ -161,3 +163,25 @@ async def test_calls_of_one_agent_at_once_work_on_one_item(pair: tuple[Tools, To
     for item in items:
         triggers = [one["trigger"] for one in (await pair[0].get(item))["transitions"]]
         assert triggers == ["complete", "start"]
+
+
+async def test_a_paused_project_gives_nothing_new_and_serves_those_that_wait_afterwards(
+    pair: tuple[Tools, Tools],
+) -> None:
+    one, other = pair
+    begun, waiting = one.worker("a"), other.worker("b")
+    held = await one.add()
+    await begun.take()
+    call = await parked(waiting)
+    await pause_claims(one.store, one.project, Settings().events_max, "ops", "the lab is closed")
+    item = await one.add()
+    assert (await begun.next())["item"]["id"] == held
+    assert not call.done()
+    refused = await one.worker("c").next()
+    assert (refused["outcome"], refused["paused"]["reason"]) == ("none", "the lab is closed")
+    assert 0 < refused["retryAfterMs"] <= 60_000
+    ended = await begun.done(itemId=held, next={"waitMs": 0})
+    assert (ended["next"]["outcome"], ended["next"]["paused"]["by"]) == ("none", "ops")
+    assert await other.role(held) == "terminal"
+    await resume_claims(other.store, other.project, Settings().events_max)
+    assert (await call)["item"]["id"] == item

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from coordinator.toolsets.items.store.measures.samples import Samples, filled, read_samples
     from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
     from coordinator.toolsets.items.store.resources import ResourceRow, Use, read_resources
+    from coordinator.toolsets.items.store.pauses import pause_claims, resume_claims
     from coordinator.toolsets.items.store.restore import RestoreStore, RestoredItem, RestoredNote
     from coordinator.toolsets.items.store.trees import descendants
     from coordinator.toolsets.items.store.usage import GROUPS, UsageReport, UsageRow, agent_sums, last_days, read_usage

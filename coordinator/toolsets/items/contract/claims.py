@@ -26,6 +26,7 @@ CLAIM_OUTCOMES = (
     "not_found",
     "terminal_item",
     "agent_draining",
+    "project_paused",
     "budget_exhausted",
     "resource_busy",
     "stale_fence",
@@ -196,6 +197,14 @@ class HeldBack(base.Result, kw_only=True):
     resources: Annotated[base.Count, doc("That others hold.")]
 
 
+class Paused(base.Result, kw_only=True):
+    """An operator has paused the claims of the project."""
+
+    reason: Annotated[str, doc("The operator's; empty: none was given.")]
+    since: Annotated[str, doc("When.")]
+    by: Annotated[str, doc("Who.")]
+
+
 class ClaimResult(base.Result, kw_only=True):
     """The outcome of one claim."""
 
@@ -238,13 +247,14 @@ class ClaimResult(base.Result, kw_only=True):
         Annotated[
             base.Count,
             doc(
-                "With already_claimed: time left of that claim; with no_match, resource_busy and a budget "
-                "of a day: when to ask again; in milliseconds."
+                "With already_claimed: time left of that claim; with no_match, resource_busy, project_paused "
+                "and a budget of a day: when to ask again; in milliseconds."
             ),
         ]
         | UnsetType
     ) = UNSET
     resources: Annotated[list[Resource], doc("With resource_busy: what of it is not free.")] | UnsetType = UNSET
+    paused: Annotated[Paused, doc("With project_paused.")] | UnsetType = UNSET
     held_back: Annotated[HeldBack, doc("With no_match; absent: nothing is.")] | UnsetType = UNSET
     error: EntryError | UnsetType = UNSET
     token: Annotated[str, doc("With include token: opens the toolset worker for this item; a secret.")] | UnsetType = (

@@ -17,6 +17,7 @@ CLAIMS = Counter(
                 "renewed",
                 "already_claimed",
                 "agent_draining",
+                "project_paused",
                 "budget_exhausted",
                 "resource_busy",
                 "not_found",

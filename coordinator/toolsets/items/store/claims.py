@@ -67,6 +67,8 @@ class Further(msgspec.Struct, frozen=True, gc=False):
     """Of a success: why the item is not ready."""
     drained: str = ""
     """The name under which the agent is drained."""
+    paused: tuple[int, str, str] | None = None
+    """For ``project_paused``: since when (ms), by whom and why."""
     budget: dict[str, Any] | None = None
     """Which budget is spent (``rules.usage.spent_budget``): for ``budget_exhausted``, and of a renewal."""
     resources: str = ""
@@ -87,8 +89,8 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     item: str
     expires: int
     """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires; for
-    ``no_match`` and ``resource_busy``: after how many ms to retry; for ``parked``: after how many to search again
-    without being woken, 0: never."""
+    ``no_match``, ``resource_busy`` and ``project_paused``: after how many ms to retry; for ``parked``: after how many
+    to search again without being woken, 0: never."""
     first_claimed_at: int
     fence: int
     further: Further = NOTHING

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from coordinator.toolsets.canonical import meant
 from coordinator.toolsets.doc import doc
-from coordinator.toolsets.items.contract.claims import MAX_WAIT_MS, HeldBack
+from coordinator.toolsets.items.contract.claims import MAX_WAIT_MS, HeldBack, Paused
 from coordinator.toolsets.items.contract.included import NotesLeft, NotesTotal, ResultsLeft, ResultsTotal
 from coordinator.toolsets.items.field_types import base
 
@@ -245,6 +245,7 @@ class WorkNextResult(base.Result, kw_only=True):
     problem: Annotated[str, doc("Why it could not be started yet.")] | UnsetType = UNSET
     stop: Stop | UnsetType = UNSET
     stop_reason: StopReason | UnsetType = UNSET
+    paused: Annotated[Paused, doc("With none: nobody may begin anything.")] | UnsetType = UNSET
     held_back: Annotated[HeldBack, doc("With none: what there would be otherwise.")] | UnsetType = UNSET
     retry_after_ms: Annotated[base.Count, doc("Without an item: when to call again.")] | UnsetType = UNSET
 

@@ -30,6 +30,7 @@ from coordinator.toolsets.items.store.agents.take import (
 )
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply
 from coordinator.toolsets.items.tools import ClaimServices
+from coordinator.toolsets.items.tools.claims.tell import paused
 from coordinator.toolsets.items.tools.included import rendered
 from coordinator.toolsets.items.tools.shared import held_back
 from coordinator.toolsets.metrics import count_conflict
@@ -242,6 +243,8 @@ def _without_item(claim: Claimed) -> WorkNextResult:
         return WorkNextResult(
             outcome="stop", stop_reason=why_exhausted(claim.further.budget or {}), retry_after_ms=claim.expires or UNSET
         )
+    if claim.outcome == "project_paused":
+        return WorkNextResult(outcome="none", paused=paused(claim.further.paused), retry_after_ms=claim.expires)
     if claim.outcome == "ended":
         return WorkNextResult(outcome="stop", stop_reason="the claim that your token is for has ended")
     return WorkNextResult(

@@ -50,7 +50,7 @@ function agent_drains.begun(run)
 end
 
 -- What operations look for that ask for the drain of their caller (change.lua), and for nothing else.
-agent_drains.looked_for = absence.of_keys({'waiting', 'owed', 'agent_drains'})
+agent_drains.looked_for = absence.of_keys({'waiting', 'owed', 'paused', 'agent_drains'})
 agent_drains.BEGUN = BEGUN
 
 return agent_drains

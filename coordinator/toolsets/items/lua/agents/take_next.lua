@@ -26,6 +26,7 @@ local expiry = require 'expiry'
 local finding = require 'finding'
 local included = require 'included'
 local notes = require 'notes'
+local pauses = require 'pauses'
 local reporting = require 'reporting'
 local requests = require 'requests'
 local selection = require 'selection'
@@ -101,6 +102,8 @@ return function(run, request, agent, who, ttl_ms, packed_selector, author, inclu
     local told = budgets.against(run, item and item.id or selector.parent or selector.ancestor, agent)
     if not item and (worker[6] > 0 or drained or told) then
       claim = worker[6] > 0 and {'ended', '', 0, 0, 0} or finding.refusal(run, selector, agent)
+    elseif not (item or run.absent[run.keys.paused]) and pauses.of_claims(run) then
+      claim = MORE
     end
     if not claim then claim, item, start = claim_best(run, request, agent, ttl_ms, selector, worker, by) end
     if not item then return {run.now, reported, claim, false} end

@@ -10,7 +10,6 @@ args:      request run.events_max run.terms agent who wanted releases include au
 reply:     ClaimReply (store/claims.py)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
-local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local budgets = require 'budgets'
 local change = require 'change'
@@ -18,6 +17,7 @@ local claim_parts = require 'claim_parts'
 local claims = require 'claims'
 local classes = require 'classes'
 local expiry = require 'expiry'
+local finding = require 'finding'
 local holds = require 'holds'
 local items = require 'items'
 local obstacles = require 'obstacles'
@@ -33,10 +33,10 @@ local function tell(result, name, said)
   result[6][name] = said
 end
 
--- Checks each claim in turn, without placing any. `drained` = the name under which the agent is drained, or nil; it may
--- only renew. `budgeted` = whether a budget may be spent; `refused` = whether none is to be placed. Returns the results
--- of the others; and of the claim to place: item, number, ttl and what it takes of resources.
-local function decide(run, agent, drained, budgeted, wanted, refused)
+-- Checks each claim in turn, without placing any. `barred` = why the agent may only renew, as a refused claim, or nil.
+-- `budgeted` = whether a budget may be spent; `refused` = whether none is to be placed. Returns the results of the
+-- others; and of the claim to place: item, number, ttl and what it takes of resources.
+local function decide(run, agent, barred, budgeted, wanted, refused)
   local results, winner, place, ttl, taken = {}, nil, nil, nil, nil
   for n, claim in ipairs(wanted) do
     local id, fence, further = claim[1], claim[3], claim[4]
@@ -53,8 +53,8 @@ local function decide(run, agent, drained, budgeted, wanted, refused)
     elseif claims.is_live(run, item) and not renews then
       outcome, wait = 'already_claimed', item.expires - run.now
       if not older then holds.count_loser(run, item) end
-    elseif drained and not renews then
-      outcome = 'agent_draining'
+    elseif barred and not renews then
+      outcome = barred[1]
     elseif budgeted and not renews and budgets.against(run, id, agent) then
       outcome = 'budget_exhausted'
     elseif fence > 0 and (fence ~= item.fence or item.holder ~= agent) then
@@ -71,7 +71,7 @@ local function decide(run, agent, drained, budgeted, wanted, refused)
     if place ~= n then
       local result = {outcome, id, wait, 0, 0}
       if outcome == 'budget_exhausted' then result = budgets.refusal(run, id, budgets.against(run, id, agent)) end
-      if outcome == 'agent_draining' then tell(result, 'drained', drained) end
+      if barred and outcome == barred[1] then result = {outcome, id, barred[3], 0, 0, barred[6]} end
       if busy then tell(result, 'resources', busy) end
       if older then tell(result, 'older', true) end
       results[n] = result
@@ -86,10 +86,10 @@ return function(run, request, agent, who, wanted, releases, include, author)
     agents.meet(run, agent, who)
     local made, refused = {}, false
     if releases ~= '' then made, refused = releasing.make_first(run, releases, agent, author) end
-    local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent) or nil
     local list = wanted ~= '' and cmsgpack.unpack(wanted) or {}
     local budgeted = run.settings.b or not run.absent[run.keys.spent_budgets]
-    local results, winner, place, ttl, taken = decide(run, agent, drained, budgeted, list, refused)
+    local barred = not (run.absent[run.keys.agent_drains] and run.absent[run.keys.paused]) and finding.bar(run, agent)
+    local results, winner, place, ttl, taken = decide(run, agent, barred, budgeted, list, refused)
     local used = winner and list[place][5]
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)
@@ -113,7 +113,7 @@ return function(run, request, agent, who, wanted, releases, include, author)
       local result, why = results[place], readiness.why_not(run, winner)
       if include ~= '' then claim_parts(run, result, include) end
       if why then tell(result, 'waiting', why) end
-      if drained then tell(result, 'drained', drained) end
+      if barred and barred[6].drained then tell(result, 'drained', barred[6].drained) end
     end
     return {run.now, results, releases ~= '' and releasing.make(run, releases, agent, author, made) or made}
   end)

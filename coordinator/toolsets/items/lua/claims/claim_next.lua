@@ -71,13 +71,13 @@ return function(
     local made, refused = waiter and cmsgpack.unpack(waiter.releases) or {}, false
     local to_release = releases ~= '' and not waiter -- a parked call has made its releases before
     if to_release then made, refused = releasing.make_first(run, releases, agent, author, progress) end
-    local refusal = refused and {'release_refused', '', 0, 0, 0} or finding.refusal(run, selector, agent)
-
+    local refusal, paused = finding.refusal(run, selector, agent, wait > 0)
+    if refused then refusal = {'release_refused', '', 0, 0, 0} end
     only = '0' -- from here on this step makes the record, so no other call can have received it
     local some_abandoned = not run.absent[run.keys.abandoned] and redis.call('EXISTS', run.keys.abandoned) == 1
-    local found, stopped, none_left, over
+    local found, stopped, none_left, over = nil, nil, paused, nil
     for n = 1, 2 do
-      if refusal then break end
+      if refusal or paused then break end
       none_left, over = finding.sweep(run, request, waiter, SWEEPS[n])
       if over and not made[1] then return over, false end
       if over then return without_item(run, 'more', '', made) end
@@ -89,7 +89,7 @@ return function(
     end
     -- Items that became ready behind the cursor, or with a better rank, before this call was parked are found by one
     -- more search; for a waiting caller, once it is parked.
-    local to_search_again = after ~= '' and again == '0'
+    local to_search_again = after ~= '' and again == '0' and not paused
     if not (found or refusal) and wait == 0 and to_search_again then
       return without_item(run, 'again', '', made)
     end

@@ -42,7 +42,8 @@ end
 
 -- What operations look for with these (change.lua), and those that also change something.
 expiry.looked_for = absence.of_keys(LOOKED_FOR, nil, requirements.LOOKED_FOR)
-expiry.looked_for_by_changes = absence.of_keys(LOOKED_FOR, {'waiting', 'agent_drains'}, requirements.LOOKED_FOR)
+expiry.looked_for_by_changes =
+  absence.of_keys(LOOKED_FOR, {'waiting', 'agent_drains', 'paused'}, requirements.LOOKED_FOR)
 expiry.SWEEP_BATCH = SWEEP_BATCH
 
 return expiry

@@ -10,7 +10,7 @@ local requests = require 'requests'
 local serve = require 'serve'
 local settle = require 'settle'
 
-local USUAL = absence.of_keys({'waiting', 'owed'})
+local USUAL = absence.of_keys({'waiting', 'owed', 'paused'})
 
 -- The answer to the request without a change: the recorded reply, or an error reply if the request id was used for
 -- another call. Else nil, and the progress of a long call with this request (packed), if any.
@@ -26,7 +26,8 @@ end
 -- usual case one command shows that there are none of them, and no calls that wait; with sets of items that are apart
 -- (apart.lua), and with keys that are there often, it takes one more.
 local function are_there(run, record, looks_for)
-  local waiting, present, absent, often, at = run.keys.waiting, {}, {}, looks_for.often or {}, 1
+  local waiting, paused = run.keys.waiting, run.keys.paused
+  local present, absent, often, at = {}, {}, looks_for.often or {}, 1
   local there = redis.call('EXISTS', record, unpack(looks_for))
   if there > 0 and looks_for[run.keys.apart] and first_sets.look(run) then present[1] = run.keys.apart end
   local some = there > #present and often[1] and redis.call('EXISTS', unpack(often))
@@ -39,7 +40,9 @@ local function are_there(run, record, looks_for)
     if there > 0 then absence.forget(run, present) end
     return false
   end
-  local found = redis.call('EXISTS', waiting, run.keys.owed, record)
+  local found = redis.call('EXISTS', waiting, run.keys.owed, record, paused, paused, paused, paused)
+  absent[paused] = found < 4 or nil
+  found = found % 4
   local parked = found > 0 and redis.call('EXISTS', waiting) == 1
   absent[waiting] = not parked or nil
   run.absent = absent

@@ -11,12 +11,14 @@ full:      it removes a parked call
 local budgets = require 'budgets'
 local change = require 'change'
 local held_counts = require 'held_counts'
+local pauses = require 'pauses'
 local waiters = require 'waiters'
 
 -- The claim of a call that has found nothing.
 local function no_match(run, waiter, keep)
-  local told = waiter and budgets.of_caller(run, waiter.agent)
+  local told, pause = waiter and budgets.of_caller(run, waiter.agent), waiter and pauses.of_claims(run)
   if told then return budgets.refusal(run, '', told) end
+  if pause then return pauses.refusal(pause) end
   local selector = waiter and keep == '1' and waiters.selector_at(run, waiter.queue, waiter.places)
   return selector and held_counts.no_match(run, selector, waiter.agent, 0) or {'no_match', '', 0, 0, 0}
 end

@@ -11,6 +11,7 @@ local handover = require 'handover'
 local holders = require 'holders'
 local included = require 'included'
 local items = require 'items'
+local pauses = require 'pauses'
 local queues = require 'queues'
 local selectors = require 'selectors'
 local waiters = require 'waiters'
@@ -124,7 +125,7 @@ end
 
 -- Offers the items that this call has made ready or freed; if these are too many, the rest becomes a debt.
 function serve.parked_calls(run)
-  if run.absent[run.keys.waiting] then return end
+  if run.absent[run.keys.waiting] or pauses.of_claims(run) then return end
   if available.are_items(run) and redis.call('EXISTS', run.keys.waiting) == 1 then offer_ready_items(run) end
   wake_for_resources(run)
 end

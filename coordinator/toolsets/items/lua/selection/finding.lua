@@ -6,6 +6,7 @@ local budgets = require 'budgets'
 local debts = require 'debts'
 local expiry = require 'expiry'
 local holders = require 'holders'
+local pauses = require 'pauses'
 local requests = require 'requests'
 local resources = require 'resources'
 local selection = require 'selection'
@@ -24,12 +25,22 @@ function finding.parked_selector(selector, packed, queue)
   return cmsgpack.pack(selector), queue .. string.sub(redis.sha1hex(selector.capabilities), 1, 16)
 end
 
--- Why an agent gets nothing, as a refused claim: it is drained, its budget is spent, or that of all matches; else nil.
-function finding.refusal(run, selector, agent)
+-- Why an agent may only renew, as a refused claim: it is drained, or claims are paused; else nil.
+function finding.bar(run, agent)
   local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent)
   if drained then return {'agent_draining', '', 0, 0, 0, {drained = drained}} end
+  local pause = pauses.of_claims(run)
+  return pause and pauses.refusal(pause)
+end
+
+-- Why an agent gets nothing, as a refused claim: as above, its budget is spent, or that of all matches; else nil. Who
+-- `waits` is not refused because of a pause: the second value says that there is one.
+function finding.refusal(run, selector, agent, waits)
+  local barred = not (run.absent[run.keys.agent_drains] and run.absent[run.keys.paused]) and finding.bar(run, agent)
+  local paused = barred and waits and pauses.is_refusal(barred)
+  if barred and not paused then return barred end
   local told = budgets.against(run, selector.parent or selector.ancestor, agent)
-  return told and budgets.refusal(run, '', told)
+  return told and budgets.refusal(run, '', told), paused
 end
 
 -- Puts up to `budget` expired claims back; the items may go to earlier waiters. Returns whether none are left, and if

@@ -57,10 +57,11 @@ _DESCRIPTION = (
     "ancestorId names that item or one below it. Outcomes of claims: success, already_claimed (with retryAfterMs), "
     "resource_busy (what the item demands is not free), not_found, terminal_item, stale_fence, no_match (nothing "
     "suitable is ready, no failure: ask again with a new requestId after retryAfterMs), agent_draining (claim no "
-    "more; renewals say stop), budget_exhausted (a budget of the item, one above it, the agent or the project is "
-    "spent; renewals say stop), superseded (a later entry of the same call was acquired), rejected_by_policy (the "
-    "whole call fails). Outcomes of releases: success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken "
-    "in later calls: they are refused if the claim is lost."
+    "more; renewals say stop), project_paused (an operator lets nobody claim), budget_exhausted (a budget of the "
+    "item, one above it, the agent or the project is spent; renewals say stop), superseded (a later entry of the "
+    "same call was acquired), rejected_by_policy (the whole call fails). Outcomes of releases: success, "
+    "not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later calls: they are refused if the claim is "
+    "lost."
 )
 
 _COLLISIONS = {"already_claimed": "busy", "stale_fence": "stale_fence"}

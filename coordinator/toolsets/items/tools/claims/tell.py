@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from coordinator.toolsets.items.contract import claims
 from coordinator.toolsets.items.contract.transitions import Transition, TransitionResult
@@ -98,6 +98,16 @@ def _agent_draining(result: claims.ClaimResult, claimed: Claimed) -> None:
     result.error = f"an operator drains {name!r}: this agent gets no further items until that is ended"
 
 
+def paused(pause: tuple[int, str, str] | None) -> claims.Paused | UnsetType:
+    """A pause of claims, for callers."""
+    return UNSET if pause is None else claims.Paused(reason=pause[2], since=iso(pause[0]), by=pause[1])
+
+
+def _project_paused(result: claims.ClaimResult, claimed: Claimed) -> None:
+    result.kind, result.code, result.retry_after_ms = "transient", claimed.outcome, claimed.expires
+    result.paused = paused(claimed.further.paused)
+
+
 def _stale_fence(result: claims.ClaimResult, _: Claimed) -> None:
     result.error = _STALE
 
@@ -120,6 +130,7 @@ _REFUSED: Mapping[str, Callable[[claims.ClaimResult, Claimed], None]] = {
     "resource_busy": _resource_busy,
     "budget_exhausted": _budget_exhausted,
     "agent_draining": _agent_draining,
+    "project_paused": _project_paused,
     "stale_fence": _stale_fence,
     "superseded": _superseded,
     "release_refused": _release_refused,
