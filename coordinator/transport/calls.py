@@ -243,8 +243,9 @@ class Calls:
         except Exception:
             _log.exception("tool failed", tool=tool.name, request_id=call.request_id)
             self._deadlines.stop(task)
-            fault = (await self.hints.misread() if self.hints is not None else None) or _defect(call)
-            outcome, code, done = _outcome(fault), fault.code, _failed(tool, fault)
+            misread = await self.hints.misread() if self.hints is not None else None
+            fault, code = (_defect(call), "") if misread is None else (misread, misread.code)
+            outcome, done = _outcome(fault), _failed(tool, fault)
         finally:
             self._deadlines.stop(task)
             if ticket is not None and self._admission is not None:
