@@ -40,6 +40,7 @@ def refused(result: Json) -> bool:
     assert result["outcome"] == "project_paused", result
     assert (result["kind"], result["code"]) == ("transient", "project_paused")
     assert (result["paused"]["reason"], result["paused"]["by"]) == ("the lab is closed", "ops@here")
+    assert result["error"] == "the project is paused by ops@here: the lab is closed"
     return 0 < result["retryAfterMs"] <= 60_000
 
 

@@ -106,6 +106,9 @@ def paused(pause: tuple[int, str, str] | None) -> claims.Paused | UnsetType:
 def _project_paused(result: claims.ClaimResult, claimed: Claimed) -> None:
     result.kind, result.code, result.retry_after_ms = "transient", claimed.outcome, claimed.expires
     result.paused = paused(claimed.further.paused)
+    if claimed.further.paused is not None:
+        _, who, why = claimed.further.paused
+        result.error = f"the project is paused by {who}{f': {why}' if why else ''}"
 
 
 def _stale_fence(result: claims.ClaimResult, _: Claimed) -> None:
