@@ -114,10 +114,17 @@ class Calls:
         seconds: float = ANSWER_SECONDS,
         looks: bool = False,
     ) -> dict[str, Any]:
-        """The answer of a tool.
+        """The structured answer of a tool.
 
         Args:
+            toolset: of the tool; None: the only one that has it.
+            agent: who acts; None: the agent of the fleet.
+            seconds: how long an attempt may take, besides what the call itself waits.
             looks: whether it looks for work: such calls share what they may repeat.
+
+        Raises:
+            FleetError: it was refused, or the fleet did not answer in time (``Unavailable``).
+            RuntimeError: in a child of the process that the fleet is bound to.
         """
         self.check_process()
         chosen = toolset_of(tool) if toolset is None else toolset

@@ -104,7 +104,7 @@ class Job:
         self._core, self._loop, self._slot, self._granted, self._raises = core, loop, slot, granted, raises
         self._meter = Meter()
         self._told_at = moment = now()
-        self.claim: KeptClaim = loop.keep(slot, self.id, self.fence, sent)
+        self.claim: KeptClaim = loop.keep(slot, granted, sent)
         # If it was granted at some time during a long wait, what is left of it is known when it has been renewed.
         self._late = moment - sent > self.claim.ttl / 4
         self.claim.placed(moment if self._late else sent)

@@ -107,6 +107,8 @@ class Jobs:
 
     async def __anext__(self) -> Job:
         self._core.check_process()
+        if self.event_loop is None:
+            self.event_loop = asyncio.get_running_loop()
         if self._until is not None and self._watch is None:
             self._watch = self._core.background(self._until())
             self._watch.add_done_callback(lambda _: self._end())
@@ -114,13 +116,9 @@ class Jobs:
             if self._failures > _PATIENCE:
                 pause = Backoff(1.0, _LONGEST_PAUSE, (0.8, 1.2)).after(self._failures - _PATIENCE - 1)
                 await self._before_end(asyncio.sleep(pause))
-            if self._ready:
-                slot = self._ready.popleft()
-            else:
-                self.event_loop = asyncio.get_running_loop()
-                if (free := await self._slots.take(self._takers)) is None:
-                    break
-                slot = free
+            slot = self._ready.popleft() if self._ready else await self._slots.take(self._takers)
+            if slot is None:
+                break
             if self._ended:
                 self._slots.give(slot)
                 break
@@ -301,9 +299,11 @@ class Jobs:
         else:
             self._slots.settle_alone(slot)
 
-    def keep(self, slot: Slot[Job], item: str, fence: int, sent: float) -> KeptClaim:
-        wire, ttl, grace = self._wire, self._ttl, self._grace
-        return KeptClaim(wire, slot.actor, item, fence, ttl, sent, grace, self._on_lost, self._on_stop)
+    def keep(self, slot: Slot[Job], granted: Mapping[str, Any], sent: float) -> KeptClaim:
+        if not slot.actor:
+            slot.actor = self._core.actor(granted["claimedBy"]) or {}
+        wire, ttl, item, fence = self._wire, self._ttl, granted["itemId"], granted["fenceToken"]
+        return KeptClaim(wire, slot.actor, item, fence, ttl, sent, self._grace, self._on_lost, self._on_stop)
 
     def _on_lost(self, claim: KeptClaim, why: str) -> None:
         self._tell(self._lost, claim, why)

@@ -14,14 +14,12 @@ Outcome = Literal["done", "failed", "gave_up", "hopeless", "handed_back", "block
 
 
 class Slot(Generic[J]):
-    """One of the agents of a fleet. It does one job ``J`` at a time, because an agent holds one claim.
+    """One of the agents of a fleet. It does one job ``J`` at a time, because an agent holds one claim."""
 
-    Args:
-        actor: the agent as calls name it.
-    """
-
-    def __init__(self, agent: str, actor: dict[str, str]) -> None:
-        self.agent, self.actor = agent, actor
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        self.actor: dict[str, str] = {}
+        """Whoever holds its claims, as renewals name it; empty: it has had none yet."""
         self.telling = asyncio.Lock()
         """For calls about its jobs, one at a time."""
         self.last_word: dict[str, Any] | None = None
@@ -57,8 +55,13 @@ class Loop(Protocol[J]):
     def give_back_unbegun(self, job: J, slot: Slot[J]) -> None:
         """Nobody has begun to work on a job for long."""
 
-    def keep(self, slot: Slot[J], item: str, fence: int, sent: float) -> KeptClaim:
-        """The claim of a job as it is to be renewed; ``sent``: when it was asked for."""
+    def keep(self, slot: Slot[J], granted: Mapping[str, Any], sent: float) -> KeptClaim:
+        """The claim of a job as it is to be renewed.
+
+        Args:
+            granted: its result, as ``claim_item`` tells it.
+            sent: when it was asked for, as ``renewals.now()``.
+        """
 
     def next_claim(self, slot: Slot[J], outcome: Outcome, asked: bool) -> Mapping[str, Any]:
         """What a call that ends the job of a slot claims the next one with; empty: nobody waits for one, or is to get

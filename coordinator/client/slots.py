@@ -23,7 +23,7 @@ class Slots:
 
     def __init__(self, core: Core, agents: Sequence[str]) -> None:
         self._core = core
-        self.all = [self._new(agent) for agent in agents]
+        self.all: list[Slot[Job]] = [Slot(agent) for agent in agents]
         self._free = deque(self.all)
         self._waiting: deque[asyncio.Future[Slot[Job] | None]] = deque()
         self.loops: set[Loop[Job]] = set()
@@ -37,11 +37,8 @@ class Slots:
         self.stopped = False
 
     def add(self, agent: str) -> None:
-        self.all.append(self._new(agent))
+        self.all.append(Slot(agent))
         self.give(self.all[-1])
-
-    def _new(self, agent: str) -> Slot[Job]:
-        return Slot(agent, self._core.actor(agent) or {})
 
     def stop(self) -> None:
         self.stopped = True

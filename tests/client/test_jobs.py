@@ -289,7 +289,7 @@ async def test_a_job_that_nobody_begins_is_given_back_once(fleet: Fleet, caplog:
     loop = fleet.jobs(wait=False)
     job = await anext(loop)
     for _ in range(2):  # as the timer looks again meanwhile
-        loop.give_back_unbegun(job, Slot(job.agent, {}))
+        loop.give_back_unbegun(job, Slot(job.agent))
     await wait_until(lambda: job.outcome is not None, what="the job to be given back")
     assert job.outcome == "handed_back"
     assert sum("was not begun" in message for message in caplog.messages) == 1

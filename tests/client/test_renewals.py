@@ -139,3 +139,13 @@ async def test_a_claim_that_follows_another_one_does_not_wake_the_thread(monkeyp
         monkeypatch.undo()
         await keeper.leave()
     assert woken == []
+
+
+async def test_a_claim_is_renewed_by_whom_the_token_names(scripted: Scripted) -> None:
+    """The client does not know that name before it has claimed something."""
+    scripted.steps = [CLAIMED, renewed()]
+    async with Fleet(scripted.url, token="secret", agent="") as fleet, await anext(fleet.jobs(ttl=TTL)):
+        await wait_until(lambda: len(scripted.calls) > 1, what="a renewal")
+    claim, renewal = (one["arguments"] for one in scripted.calls[:2])
+    assert "actor" not in claim
+    assert renewal["actor"]["id"] == "me"

@@ -131,10 +131,10 @@ async def test_many_that_wait_are_all_served(fronts: Fronts) -> None:
     one, other = await fronts.pair()
     await pause(one)
     calls = [(one, other)[n % 2].begin(f"agent-{n}", wait_ms=60_000) for n in range(150)]
-    calls += [one.begin(f"kind-{n}", {"type": f"t{n}"}, wait_ms=60_000) for n in range(120)]
+    calls += [one.begin(f"kind-{n}", {"type": f"t{n}"}, wait_ms=60_000) for n in range(350)]
     await one.add_many(150)
-    for n in range(120):
+    for n in range(350):
         await other.add(type=f"t{n}")
     await resume(other)
     found = {await call.item() for call in calls}
-    assert len(found) == 270
+    assert len(found) == 500

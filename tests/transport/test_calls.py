@@ -64,13 +64,16 @@ async def test_what_cannot_be_read_is_no_defect_if_the_store_has_another_layout(
 async def test_a_defect_at_the_deadline_is_answered(alone: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     _, _, tools = make()
     hints = Projects(alone)
+    calls = Calls(50, hints=hints)
 
     async def late() -> None:
-        await asyncio.sleep(0.2)
+        await asyncio.wait([later])  # the deadline of that one comes after that of the defect
 
     monkeypatch.setattr(hints, "misread", late)
-    done = await Calls(50, hints=hints).run(tools["broken"], CALL, Nothing(), "fast")
-    assert msgspec.json.decode(done.body)["error"]["code"] == "INTERNAL_ERROR"
+    broken = asyncio.create_task(calls.run(tools["broken"], CALL, Nothing(), "fast"))
+    later = asyncio.create_task(calls.run(tools["late"], CALL, Wait(gate="g"), "fast"))
+    codes = [msgspec.json.decode((await one).body)["error"]["code"] for one in (broken, later)]
+    assert codes == ["INTERNAL_ERROR", "deadline_exceeded"]
 
 
 class Full:

@@ -9,8 +9,10 @@ from coordinator.toolsets.items.store.base import LIBRARY
 
 Pause = tuple[int, str, str]
 """Since when (ms), by whom, and why."""
-_PAUSE = Script(LIBRARY, "pause_claims", tuple[bool, Pause | Literal[False]])
+_PAUSE = Script(LIBRARY, "pause_claims", tuple[bool, Pause | Literal[False], list[str]])
 _WAKE = Script(LIBRARY, "wake_parked")
+_WOKEN = 100
+"""Queues that are woken in one step, at most."""
 
 
 async def pause_claims(store: Store, project: str, events_max: int, who: str, why: str) -> tuple[bool, Pause]:
@@ -21,7 +23,7 @@ async def pause_claims(store: Store, project: str, events_max: int, who: str, wh
 
     Raises ToolFailure as ``Store.run`` says.
     """
-    changed, pause = await store.run(_PAUSE, project, events_max, 1, who, why)
+    changed, pause, _ = await store.run(_PAUSE, project, events_max, 1, who, why)
     assert pause  # noqa: S101
     return changed, pause
 
@@ -32,8 +34,7 @@ async def resume_claims(store: Store, project: str, events_max: int) -> Pause | 
 
     Raises ToolFailure as ``Store.run`` says.
     """
-    _, pause = await store.run(_PAUSE, project, events_max, 0, "", "")
-    woken = 0
-    while woken := await store.run(_WAKE, project, woken):
-        pass
+    _, pause, queues = await store.run(_PAUSE, project, events_max, 0, "", "")
+    for first in range(0, len(queues), _WOKEN):
+        await store.run(_WAKE, project, *queues[first : first + _WOKEN])
     return pause or None
